@@ -1,0 +1,53 @@
+"""Errors that are the user's to mend.
+
+Each carries one sentence that names the thing and the fix.  The command line prints that sentence and exits
+with code 2; anything else is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PolinferError(ValueError):
+    """Base of the errors that a user can mend."""
+
+
+class TableError(PolinferError):
+    """A table or table file that is no MDP."""
+
+
+class DomainError(PolinferError):
+    """An unknown domain, or a bad option or map of a known one."""
+
+
+class TooLargeError(PolinferError):
+    """A problem beyond the reach of an exact method."""
+
+
+class ConformanceError(PolinferError):
+    """An MDP that does not keep the promises of the protocol."""
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return ``' (did you mean ...?)'`` for a near miss, the empty string otherwise.
+
+    Examples
+    --------
+    >>> suggest("horzion", ["horizon", "reward_scale"])
+    " (did you mean 'horizon'?)"
+    >>> suggest("xyz", ["horizon"])
+    ''
+    """
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def check_at_least(name: str, value: int, least: int) -> int:
+    """Return `value` if it is an integer of at least `least`; name it otherwise."""
+    if isinstance(value, bool) or int(value) != value:
+        raise PolinferError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise PolinferError(f"{name} must be at least {least}, got {value}")
+    return int(value)

@@ -1,0 +1,49 @@
+"""Exact answers on tables, in double precision: what every estimator is judged by."""
+
+from polinfer.exact.distribution import ReturnDistribution, ReturnSummary, return_distribution
+from polinfer.exact.enumeration import count_policies, decision_states, policy_posterior
+from polinfer.exact.evaluation import (
+    PolicyValue,
+    average_over_time,
+    deterministic_returns,
+    evaluate_policy,
+    one_hot_policy,
+    uniform_policy,
+)
+from polinfer.exact.solution import PolicyPosterior, Result, Solution
+from polinfer.exact.solvers import (
+    control_as_inference,
+    entropic_risk,
+    finite_horizon_optimum,
+    soft_stationary,
+    soft_value_iteration,
+    stationary_optimum,
+    stationary_value_iteration,
+)
+from polinfer.exact.worlds import world_averaged_policy
+
+__all__ = [
+    "PolicyPosterior",
+    "PolicyValue",
+    "Result",
+    "ReturnDistribution",
+    "ReturnSummary",
+    "Solution",
+    "average_over_time",
+    "control_as_inference",
+    "count_policies",
+    "decision_states",
+    "deterministic_returns",
+    "entropic_risk",
+    "evaluate_policy",
+    "finite_horizon_optimum",
+    "one_hot_policy",
+    "policy_posterior",
+    "return_distribution",
+    "soft_stationary",
+    "soft_value_iteration",
+    "stationary_optimum",
+    "stationary_value_iteration",
+    "uniform_policy",
+    "world_averaged_policy",
+]

@@ -1,0 +1,337 @@
+"""The policy posterior by enumeration: every deterministic policy, its exact ``J``, nothing kept.
+
+Only states in which an action can be taken within the horizon count, and only those with a choice make
+policies differ.  Policies are numbered in mixed radix and streamed in chunks through running sums in log
+space, so memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.errors import PolinferError, TooLargeError, check_at_least
+from polinfer.exact.evaluation import evaluate_policy, uniform_policy
+from polinfer.exact.solution import Floats, PolicyPosterior, Result, Solution
+from polinfer.tabular.table import TabularMDP
+
+DEFAULT_LIMIT = 20_000_000
+_BATCH = 128  # policies evaluated together: their matrices stay in the cache
+_CHUNK = 1 << 17  # policies per compiled call: a progress report a second or so
+
+Target = Literal["expectation", "exponential"]
+Progress = Callable[[int, int], None]
+
+
+class _Problem(NamedTuple):
+    """The decision states of a table, renumbered ``0 .. n-1``, and their choices."""
+
+    move: Array  # [n, A, n], probability (or exponential weight) of moving on
+    gain: Array  # [n, A], expected reward (or weight of leaving)
+    initial: Array  # [n]
+    free: Array  # [f] int64, decision states with more than one legal action
+    radix: Array  # [f] int64, how many
+    place: Array  # [f] int64, the value of one unit of each digit
+    choices: Array  # [f, A] int32, the legal actions of a free state, then padding
+    fixed: Array  # [n] int32, the first legal action of every decision state
+    exit_rate: Array  # [], log of the scale divided out of every step of the exponential target
+
+
+class _Sums(NamedTuple):
+    """Running sums over policies, relative to the largest log weight so far."""
+
+    top: Array  # [] the largest log weight
+    mass: Array  # [] sum of exp(log weight - top)
+    first: Array  # [] ... times (J - top)
+    second: Array  # [] ... times (J - top)^2
+    chosen: Array  # [f, A] mass by free state and action
+    reached: Array  # [f, A] mass times the probability of visiting
+
+
+def policy_posterior(
+    table: TabularMDP,
+    *,
+    target: Target = "expectation",
+    reach: bool = True,
+    top: int = 10,
+    limit: int = DEFAULT_LIMIT,
+    horizon: int | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Enumerate the posterior ``p(pi) ∝ exp(J(pi))`` over deterministic policies.
+
+    `Solution.policy` is the marginal policy ``p*(a|s)``, Eq. posterior-predictive-policy.  Where no action
+    can be taken within the horizon it is uniform, as the reference measure is.
+
+    Parameters
+    ----------
+    table
+        The problem.  Where its start is random, ``J`` averages over it.
+    target
+        ``"expectation"``: weight ``exp(E[return])``, the paper's definition (target 1).  ``"exponential"``:
+        weight ``E[exp(return)]``, which the mean of an SMC sweep's ``Z-hat`` estimates (target 3).
+    reach
+        Also compute the reach policy, which costs several times as much as all the rest.
+    top
+        How many of the most probable policies to keep.
+    limit
+        The largest number of policies.
+    horizon
+        Another horizon than the table's.
+    progress
+        Called with the number of policies done and their total.
+
+    Raises
+    ------
+    TooLargeError
+        When there are more policies than `limit`.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.tabulate(polinfer.make("continuation", rho=0.5))
+    >>> policy_posterior(table).policy[0].round(4).tolist()
+    [0.2689, 0.7311]
+    """
+    steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
+    if target not in ("expectation", "exponential"):
+        raise PolinferError(f"target must be 'expectation' or 'exponential', got {target!r}")
+    decision = decision_states(table, steps)
+    count = count_policies(table, decision)
+    if count > limit:
+        raise TooLargeError(
+            f"{count:,} deterministic policies are more than the limit of {limit:,}; raise it (--limit), "
+            "or estimate the posterior by sampling instead of enumerating it"
+        )
+    keep = min(check_at_least("top", top, 1), count)
+    with jax.enable_x64(True):
+        problem = _reduce(table, decision, target)
+        sums = _empty_sums(problem)
+        best = (jnp.full(keep, -jnp.inf), jnp.zeros(keep, jnp.int64))
+        for first in range(0, count, _CHUNK):
+            sums, best = _add_chunk(
+                problem,
+                sums,
+                best,
+                jnp.asarray(first),
+                jnp.asarray(count),
+                jnp.asarray(steps),
+                reach=reach,
+                exponential=target == "exponential",
+                batches=min(_CHUNK, -(-count // _BATCH) * _BATCH) // _BATCH,
+            )
+            if progress is not None:
+                jax.block_until_ready(sums)
+                progress(min(first + _CHUNK, count), count)
+        top_actions = np.asarray(_actions(problem, best[1]))
+    return _solution(table, steps, target, decision, count, problem, sums, best, top_actions, reach)
+
+
+def decision_states(table: TabularMDP, horizon: int) -> NDArray[np.int64]:
+    """Return the states in which some policy takes an action within `horizon` steps, in ascending order."""
+    reached = table.initial > 0
+    possible = (table.probability > 0) & table.legal_actions[:, :, None]
+    frontier = reached & ~table.absorbing
+    for _ in range(horizon - 1):
+        after = np.zeros_like(reached)
+        after[table.successor[frontier][possible[frontier]]] = True
+        frontier = after & ~reached & ~table.absorbing
+        if not frontier.any():
+            break
+        reached |= frontier
+    return np.nonzero(reached & ~table.absorbing)[0]
+
+
+def count_policies(table: TabularMDP, decision: NDArray[np.int64]) -> int:
+    """Return how many deterministic policies differ in the `decision` states."""
+    return math.prod(int(n) for n in table.legal_actions[decision].sum(axis=1))
+
+
+def _reduce(table: TabularMDP, decision: NDArray[np.int64], target: Target) -> _Problem:
+    size, num_actions = len(decision), table.num_actions
+    local = np.full(table.num_states, -1)
+    local[decision] = np.arange(size)
+    successor = local[table.successor[decision]]  # [n, A, B]
+    probability, reward = table.probability[decision], table.reward[decision]
+    scale = max(0.0, float(reward.max(initial=0.0))) if target == "exponential" else 0.0
+    weight = probability * np.exp(reward - scale) if target == "exponential" else probability
+    move = np.zeros((size, num_actions, size + 1))  # The last column collects what leaves.
+    s, a, _ = np.indices(successor.shape)
+    np.add.at(move, (s, a, successor), weight)
+    gain = move[:, :, -1] if target == "exponential" else (probability * reward).sum(axis=-1)
+
+    legal = table.legal_actions[decision]
+    free = np.nonzero(legal.sum(axis=1) > 1)[0]
+    radix = legal[free].sum(axis=1)
+    place = np.array([math.prod(int(r) for r in radix[:i]) for i in range(len(free))], np.int64)
+    choices = np.argsort(~legal[free], axis=1, kind="stable")
+    return _Problem(
+        move=jnp.asarray(move[:, :, :-1]),
+        gain=jnp.asarray(gain),
+        initial=jnp.asarray(table.initial[decision]),
+        free=jnp.asarray(free),
+        radix=jnp.asarray(radix),
+        place=jnp.asarray(place),
+        choices=jnp.asarray(choices.reshape(len(free), num_actions), jnp.int32),
+        fixed=jnp.asarray(legal.argmax(axis=1), jnp.int32),
+        exit_rate=jnp.asarray(scale),
+    )
+
+
+def _empty_sums(problem: _Problem) -> _Sums:
+    zero = jnp.zeros(())
+    table = jnp.zeros((problem.free.shape[0], problem.move.shape[1]))
+    return _Sums(jnp.asarray(-jnp.inf), zero, zero, zero, table, table)
+
+
+def _actions(problem: _Problem, index: Array) -> Array:
+    """Return the policies ``[c, n]`` numbered `index` ``[c]``."""
+    digit = (index[:, None] // problem.place) % problem.radix
+    chosen = problem.choices[jnp.arange(problem.free.shape[0]), digit]
+    fixed = jnp.broadcast_to(problem.fixed, (index.shape[0], problem.fixed.shape[0]))
+    return fixed.at[:, problem.free].set(chosen)
+
+
+def _log_weight(problem: _Problem, move: Array, gain: Array, steps: Array, exponential: bool) -> Array:
+    """Return ``J`` ``[c]``, or ``log E exp(return)``, of the policies with matrices ``move [c, n, n]``."""
+    if not exponential:
+        value = jax.lax.fori_loop(
+            0, steps, lambda _, v: gain + jnp.einsum("cxy,cy->cx", move, v), jnp.zeros_like(gain)
+        )
+        return value @ problem.initial
+
+    def step(done: Array, value: Array) -> Array:
+        # The value is kept divided by exp(rate * steps done); what leaves early was divided once only.
+        return jnp.einsum("cxy,cy->cx", move, value) + gain * jnp.exp(-problem.exit_rate * done)
+
+    value = jax.lax.fori_loop(0, steps, step, jnp.ones_like(gain))
+    stopped = 1.0 - problem.initial.sum()
+    return problem.exit_rate * steps + jnp.log(
+        value @ problem.initial + stopped * jnp.exp(-problem.exit_rate * steps)
+    )
+
+
+def _visits(problem: _Problem, move: Array, steps: Array) -> Array:
+    """Return the probability ``[c, f]`` of visiting each free state at a step of the horizon."""
+    target = jax.nn.one_hot(problem.free, move.shape[-1], dtype=move.dtype).T  # [n, f]
+    reach = jax.lax.fori_loop(
+        0,
+        steps - 1,
+        lambda _, r: jnp.where(target > 0, 1.0, jnp.einsum("cxy,cyf->cxf", move, r)),
+        jnp.broadcast_to(target, (move.shape[0], *target.shape)),
+    )
+    return jnp.einsum("x,cxf->cf", problem.initial, reach)
+
+
+@partial(jax.jit, static_argnames=("reach", "exponential", "batches"))
+def _add_chunk(
+    problem: _Problem,
+    sums: _Sums,
+    best: tuple[Array, Array],
+    first: Array,
+    count: Array,
+    steps: Array,
+    *,
+    reach: bool,
+    exponential: bool,
+    batches: int,
+) -> tuple[_Sums, tuple[Array, Array]]:
+    states = jnp.arange(problem.move.shape[0])
+
+    def batch(sums: _Sums, number: Array) -> tuple[_Sums, Array]:
+        index = first + number * _BATCH + jnp.arange(_BATCH)
+        inside = index < count
+        actions = _actions(problem, jnp.minimum(index, count - 1))
+        move, gain = problem.move[states, actions], problem.gain[states, actions]
+        log_weight = jnp.where(
+            inside, _log_weight(problem, move, gain, steps, exponential), -jnp.inf
+        )
+        visits = _visits(problem, move, steps) if reach else None
+        return _accumulate(sums, log_weight, actions[:, problem.free], visits), log_weight
+
+    sums, log_weights = jax.lax.scan(batch, sums, jnp.arange(batches))
+    keep = best[0].shape[0]
+    values = jnp.concatenate([best[0], log_weights.ravel()])
+    indices = jnp.concatenate([best[1], first + jnp.arange(batches * _BATCH)])
+    top, where = jax.lax.top_k(values, keep)
+    return sums, (top, indices[where])
+
+
+def _accumulate(sums: _Sums, log_weight: Array, chosen: Array, visits: Array | None) -> _Sums:
+    top = jnp.maximum(sums.top, log_weight.max())
+    # exp(-inf - finite) is zero, so the empty sums need no special case; their shift must stay finite.
+    fade = jnp.exp(sums.top - top)
+    shift = jnp.where(jnp.isfinite(sums.top), sums.top - top, 0.0)
+    weight = jnp.exp(log_weight - top)
+    centred = jnp.where(weight > 0, log_weight - top, 0.0)
+    actions = jnp.arange(sums.chosen.shape[1])
+    picked = (chosen[:, :, None] == actions).astype(weight.dtype)  # [c, f, A]
+    return _Sums(
+        top=top,
+        mass=sums.mass * fade + weight.sum(),
+        first=(sums.first + shift * sums.mass) * fade + (weight * centred).sum(),
+        second=(sums.second + 2 * shift * sums.first + shift**2 * sums.mass) * fade
+        + (weight * centred**2).sum(),
+        chosen=sums.chosen * fade + jnp.einsum("c,cfa->fa", weight, picked),
+        reached=sums.reached
+        if visits is None
+        else sums.reached * fade + jnp.einsum("c,cf,cfa->fa", weight, visits, picked),
+    )
+
+
+def _solution(
+    table: TabularMDP,
+    steps: int,
+    target: Target,
+    decision: NDArray[np.int64],
+    count: int,
+    problem: _Problem,
+    sums: _Sums,
+    best: tuple[Array, Array],
+    top_actions: NDArray[np.int32],
+    reach: bool,
+) -> Solution:
+    free = decision[np.asarray(problem.free)]
+    mass, peak = float(sums.mass), float(sums.top)
+    marginal, reached = uniform_policy(table), uniform_policy(table)
+    marginal[free] = np.asarray(sums.chosen) / mass
+    if reach:
+        share = np.asarray(sums.reached)
+        visited = share.sum(axis=1) > 0
+        reached[free[visited]] = share[visited] / share[visited].sum(axis=1, keepdims=True)
+    mean_shift = float(sums.first) / mass
+    log_count_evidence = peak + math.log(mass)
+    expected = peak + mean_shift
+    policies = np.repeat(table.legal_actions.argmax(axis=1)[None].astype(np.int32), len(top_actions), axis=0)
+    policies[:, decision] = top_actions
+    returns: Floats = np.asarray(best[0])
+    posterior = PolicyPosterior(
+        log_evidence=log_count_evidence - math.log(count),
+        num_policies=count,
+        reach_policy=reached if reach else None,
+        expected_return=expected,
+        return_variance=max(0.0, float(sums.second) / mass - mean_shift**2),
+        entropy=max(0.0, log_count_evidence - expected),
+        top_policies=policies,
+        top_probabilities=np.exp(returns - log_count_evidence),
+        top_returns=returns,
+    )
+    return Solution(
+        method="policy posterior",
+        policy=marginal,
+        value=evaluate_policy(table, marginal, steps).value,
+        objective=posterior.log_evidence,
+        result=Result.EXACT,
+        iterations=count,
+        settings={"horizon": steps, "target": target},
+        diagnostics={"num_policies": float(count), "decision_states": float(len(decision))},
+        posterior=posterior,
+    )

@@ -1,0 +1,223 @@
+"""What a given policy is worth: exactly, on a table, with everything that reports show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.errors import PolinferError, check_at_least
+from polinfer.exact.solution import Floats
+from polinfer.tabular.table import TabularMDP
+
+
+@dataclass(frozen=True)
+class PolicyValue:
+    """The consequences of following one policy from the start."""
+
+    expected_return: float  # J
+    variance: float  # of the return of one episode
+    value: Floats  # [S], the expected return from each state with the whole horizon left
+    occupancy: Floats  # [S], expected number of steps spent there; for terminal states, of arrivals
+    success: float | None  # None where the table does not tell its endings apart
+    endings: dict[str, float]  # the probability of each; what is missing to one was cut off at the horizon
+    length: float  # expected number of steps
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the return of one episode."""
+        return float(np.sqrt(self.variance))
+
+
+def one_hot_policy(table: TabularMDP, actions: NDArray[np.integer]) -> Floats:
+    """Write a deterministic policy ``[S] int`` as ``[S, A]`` probabilities."""
+    actions = np.asarray(actions)
+    states = np.arange(table.num_states)
+    illegal = ~table.legal_actions[states, actions] & ~table.absorbing
+    if illegal.any():
+        s = int(np.argmax(illegal))
+        raise PolinferError(
+            f"action {table.action_names[int(actions[s])]!r} is not legal in state {table.state_names[s]!r}"
+        )
+    return np.asarray(np.eye(table.num_actions)[actions])
+
+
+def uniform_policy(table: TabularMDP) -> Floats:
+    """Return the policy that draws among the legal actions, ``[S, A]``."""
+    legal = table.legal_actions.astype(np.float64)
+    return np.asarray(legal / legal.sum(axis=1, keepdims=True))
+
+
+def check_policy(table: TabularMDP, policy: Floats | NDArray[np.integer], horizon: int) -> Floats:
+    """Return `policy` as ``[S, A]`` or ``[H, S, A]`` probabilities, or say what is wrong with it."""
+    array = np.asarray(policy)
+    shape = (table.num_states, table.num_actions)
+    if array.shape == shape[:1] and array.dtype.kind in "iu":
+        return one_hot_policy(table, array)
+    array = array.astype(np.float64)
+    if array.shape not in (shape, (horizon, *shape)):
+        raise PolinferError(
+            f"policy must be [S] integers, [S, A] = {list(shape)} or [H, S, A] = {[horizon, *shape]} "
+            f"probabilities, got shape {list(array.shape)}"
+        )
+    active = array[..., ~table.absorbing, :]
+    if not (np.isfinite(active).all() and (active >= -1e-9).all() and (abs(active.sum(-1) - 1) < 1e-6).all()):
+        raise PolinferError("policy must hold probabilities that sum to one over the actions of each state")
+    if (active[..., ~table.legal_actions[~table.absorbing]] > 1e-9).any():
+        raise PolinferError("policy gives probability to an illegal action; mask it with legal_actions")
+    return array
+
+
+def evaluate_policy(
+    table: TabularMDP,
+    policy: Floats | NDArray[np.integer],
+    horizon: int | None = None,
+    discount: float = 1.0,
+) -> PolicyValue:
+    """Evaluate a deterministic ``[S]``, stochastic ``[S, A]`` or time-dependent ``[H, S, A]`` policy.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.tabulate(polinfer.make("continuation", rho=0.5))
+    >>> evaluate_policy(table, uniform_policy(table)).expected_return.__round__(4)
+    0.6667
+    """
+    steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
+    stages = check_policy(table, policy, steps)
+    with jax.enable_x64(True):
+        staged = jnp.asarray(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
+        arrays = (
+            jnp.asarray(table.successor),
+            jnp.asarray(table.probability),
+            jnp.asarray(table.reward),
+            jnp.asarray(table.absorbing),
+        )
+        value, variance = _backward(*arrays, staged, jnp.asarray(discount))
+        visits, arrivals = _forward(*arrays, staged, jnp.asarray(table.initial))
+    value, variance = np.asarray(value), np.asarray(variance)
+    mean = float(table.initial @ value)
+    total = float(table.initial @ (variance + (value - mean) ** 2))
+    ended = np.where(table.absorbing, np.asarray(arrivals), 0.0)
+    endings = {
+        ending.name: float(ended[table.ending_of == i].sum()) for i, ending in enumerate(table.endings)
+    }
+    success = sum(endings[e.name] for e in table.endings if e.success) if table.endings else None
+    occupancy = np.where(table.absorbing, ended, np.asarray(visits).sum(axis=0))
+    return PolicyValue(
+        expected_return=mean,
+        variance=total,
+        value=value,
+        occupancy=occupancy,
+        success=success,
+        endings=endings,
+        length=float(occupancy[~table.absorbing].sum()),
+    )
+
+
+def deterministic_returns(
+    table: TabularMDP, policies: NDArray[np.integer], horizon: int | None = None
+) -> Floats:
+    """Return ``J`` ``[n]`` of many deterministic policies ``[n, S]`` at once.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.tabulate(polinfer.make("continuation", rho=0.5))
+    >>> deterministic_returns(table, np.array([[0, 0], [1, 0]])).tolist()
+    [0.0, 1.0]
+    """
+    steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
+    with jax.enable_x64(True):
+        returns = _deterministic(
+            jnp.asarray(table.successor),
+            jnp.asarray(table.probability),
+            jnp.asarray(table.reward),
+            jnp.asarray(table.initial),
+            jnp.asarray(np.asarray(policies, np.int32)),
+            jnp.asarray(steps),
+        )
+    return np.asarray(returns)
+
+
+@jax.jit
+def _deterministic(
+    successor: Array, probability: Array, reward: Array, initial: Array, policies: Array, steps: Array
+) -> Array:
+    states = jnp.arange(successor.shape[0])
+
+    def one(actions: Array) -> Array:
+        # Terminal rows lead to themselves and pay nothing, so they need no mask.
+        follow, weight = successor[states, actions], probability[states, actions]
+        immediate = jnp.sum(weight * reward[states, actions], axis=-1)
+        value = jax.lax.fori_loop(
+            0,
+            steps,
+            lambda _, v: immediate + jnp.sum(weight * v[follow], axis=-1),
+            jnp.zeros_like(immediate),
+        )
+        return initial @ value
+
+    return jax.lax.map(one, policies, batch_size=64)
+
+
+def average_over_time(table: TabularMDP, stages: Floats) -> Floats:
+    """Average a time-dependent policy ``[H, S, A]`` over time, weighted by its own visits.
+
+    The average has the same expected number of visits to every state and action.  States that are never
+    visited get the plain average.
+    """
+    with jax.enable_x64(True):
+        visits, _ = _forward(
+            jnp.asarray(table.successor),
+            jnp.asarray(table.probability),
+            jnp.asarray(table.reward),
+            jnp.asarray(table.absorbing),
+            jnp.asarray(stages),
+            jnp.asarray(table.initial),
+        )
+    weight = np.asarray(visits)
+    weight = np.where(weight.sum(axis=0) > 0, weight, 1.0)
+    averaged = np.einsum("hs,hsa->sa", weight, stages) / weight.sum(axis=0)[:, None]
+    return np.asarray(averaged / averaged.sum(axis=1, keepdims=True))
+
+
+@jax.jit
+def _backward(
+    successor: Array, probability: Array, reward: Array, absorbing: Array, stages: Array, discount: Array
+) -> tuple[Array, Array]:
+    """Return mean and variance ``[S]`` of the return, by the laws of total expectation and variance."""
+
+    def stage(carry: tuple[Array, Array], policy: Array) -> tuple[tuple[Array, Array], None]:
+        value, variance = carry
+        weight = policy[:, :, None] * probability
+        gain = reward + discount * value[successor]
+        mean = jnp.where(absorbing, 0.0, jnp.sum(weight * gain, axis=(1, 2)))
+        # Centred before squaring: the difference of two raw moments would cancel.
+        spread = (gain - mean[:, None, None]) ** 2 + discount**2 * variance[successor]
+        return (mean, jnp.where(absorbing, 0.0, jnp.sum(weight * spread, axis=(1, 2)))), None
+
+    zero = jnp.zeros(successor.shape[0], reward.dtype)
+    (value, variance), _ = jax.lax.scan(stage, (zero, zero), stages[::-1])
+    return value, variance
+
+
+@jax.jit
+def _forward(
+    successor: Array, probability: Array, reward: Array, absorbing: Array, stages: Array, initial: Array
+) -> tuple[Array, Array]:
+    """Return the visits ``[H, S]`` at each step and the final distribution ``[S]``."""
+    del reward
+
+    def stage(here: Array, policy: Array) -> tuple[Array, Array]:
+        moving = jnp.where(absorbing, 0.0, here)
+        flow = moving[:, None, None] * policy[:, :, None] * probability
+        arrived = jnp.zeros_like(here).at[successor].add(flow)
+        return jnp.where(absorbing, here, 0.0) + arrived, moving
+
+    final, visits = jax.lax.scan(stage, initial, stages)
+    return visits, final

@@ -1,0 +1,96 @@
+"""What every exact solver returns."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Result(enum.StrEnum):
+    """How far an answer can be relied upon."""
+
+    EXACT = "exact"  # a finite computation, right up to rounding
+    CONVERGED = "converged"  # an iteration that came within its tolerance
+    BOUND = "bound"  # the best found; `residual` is the largest amount by which it can fall short
+    NOT_CONVERGED = "not converged"  # the iteration hit its limit or diverged: do not use
+
+
+@dataclass(frozen=True)
+class PolicyPosterior:
+    """The posterior over deterministic policies, Eq. logp_pi, seen whole.
+
+    The reference measure is uniform and sums to one, so ``log_evidence`` is the logarithm of the *mean* of
+    ``exp(J)``; add ``log(num_policies)`` for the counting measure.  Policies are counted over the states in
+    which an action can be taken within the horizon.
+    """
+
+    log_evidence: float
+    num_policies: int
+    reach_policy: Floats | None  # [S, A]; None when it was not asked for
+    expected_return: float  # E[J]: what is earned when one policy is drawn per episode
+    return_variance: float  # Var[J], over policies
+    entropy: float  # of the posterior, in nats
+    top_policies: NDArray[np.int32]  # [k, S]; the most probable first
+    top_probabilities: Floats  # [k]
+    top_returns: Floats  # [k]
+
+    @property
+    def modal_policy(self) -> NDArray[np.int32]:
+        """The most probable policy, ``[S]``: the best *stationary* one."""
+        policy: NDArray[np.int32] = self.top_policies[0]
+        return policy
+
+    @property
+    def effective_policies(self) -> float:
+        """The number of equally likely policies that would have the same entropy."""
+        return float(np.exp(self.entropy))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An exact answer: a policy, what it is worth in its own terms, and how it was found.
+
+    Attributes
+    ----------
+    method
+        The solver's name.
+    policy
+        ``[S, A]``, rows sum to one.  Where the solver's own policy depends on time, this is its average over
+        time, weighted by how often each state is visited at each time.
+    stages
+        ``[H, S, A]``, the time-dependent policy, first step first; None where the policy is stationary.
+    value
+        ``[S]``, the solver's objective from each state with the whole horizon left.
+    objective
+        The same from the start.
+    result
+        How far to rely on it; `residual` and `iterations` say more.
+    settings, diagnostics
+        What was asked for, and numbers worth knowing.
+    posterior
+        For `policy_posterior` only.
+    """
+
+    method: str
+    policy: Floats
+    value: Floats
+    objective: float
+    result: Result
+    residual: float = 0.0
+    iterations: int = 0
+    stages: Floats | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    posterior: PolicyPosterior | None = None
+
+    @property
+    def executable(self) -> Floats:
+        """The policy to run: `stages` where there are any, `policy` otherwise."""
+        return self.policy if self.stages is None else self.stages

@@ -1,0 +1,158 @@
+"""The solvers that have a backward induction, by their names in the literature."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from polinfer.errors import PolinferError
+from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, one_hot_policy
+from polinfer.exact.induction import Objective, solve_finite, solve_stationary
+from polinfer.exact.solution import Result, Solution
+from polinfer.tabular.table import TabularMDP
+
+TOLERANCE = 1e-10
+MAX_ITERATIONS = 100_000
+_SEARCH_LIMIT = 4_000  # single-state changes tried per round
+
+
+def finite_horizon_optimum(
+    table: TabularMDP, horizon: int | None = None, discount: float = 1.0
+) -> Solution:
+    """Maximise the expected return over *time-dependent* policies, by value iteration over the horizon.
+
+    No policy does better, but a stationary policy may have to do worse: near the end of the horizon the best
+    action can change.  The posterior is over stationary policies; see `stationary_optimum`.
+    """
+    return solve_finite(table, "finite-horizon optimum", Objective("max"), horizon, discount)
+
+
+def stationary_value_iteration(
+    table: TabularMDP,
+    discount: float = 1.0,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Solution:
+    """Maximise the expected return without a horizon, by value iteration to a fixed point.
+
+    Without discounting this converges only if every policy worth having ends; otherwise the result says
+    `Result.NOT_CONVERGED`.
+    """
+    return solve_stationary(
+        table, "value iteration", Objective("max"), discount, tolerance, max_iterations
+    )
+
+
+def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solution:
+    """Maximise ``J`` over *stationary* deterministic policies: the mode of the policy posterior.
+
+    There is no dynamic program for this.  The greedy policies of all stages of the finite-horizon optimum
+    and of value iteration are evaluated, and the best is improved one state at a time while tables are small.
+    The finite-horizon optimum bounds what was missed: `Solution.residual` is that gap, and the result is
+    `Result.EXACT` where it is zero.  (`policy_posterior` finds the mode for certain where it can enumerate.)
+    """
+    bound = finite_horizon_optimum(table, horizon)
+    steps = bound.iterations
+    assert bound.stages is not None
+    # Greedy policies far from the end of the horizon are alike; a few stages stand for all.
+    picked = np.unique([0, 1, 2, steps // 4, steps // 2, 3 * steps // 4, steps - 1])
+    candidates = bound.stages[picked[picked < steps]].argmax(axis=-1)
+    endless = stationary_value_iteration(table, max_iterations=10 * steps + 100)
+    if endless.result is Result.CONVERGED:
+        candidates = np.concatenate([candidates, endless.policy.argmax(axis=-1)[None]])
+    candidates = np.where(table.absorbing, table.legal_actions.argmax(axis=1), candidates)
+    returns = deterministic_returns(table, candidates, steps)
+    evaluations = len(candidates)
+    best, best_return = candidates[returns.argmax()], float(returns.max())
+
+    changes = np.argwhere(table.legal_actions & ~table.absorbing[:, None])
+    searching = len(changes) <= _SEARCH_LIMIT
+    while searching and bound.objective - best_return > TOLERANCE:
+        neighbours = np.repeat(best[None], len(changes), axis=0)
+        neighbours[np.arange(len(changes)), changes[:, 0]] = changes[:, 1]
+        returns = deterministic_returns(table, neighbours, steps)
+        evaluations += len(changes)
+        searching = returns.max() > best_return + TOLERANCE
+        if searching:
+            best, best_return = neighbours[returns.argmax()], float(returns.max())
+
+    gap = max(0.0, bound.objective - best_return)
+    return Solution(
+        method="stationary optimum",
+        policy=one_hot_policy(table, best),
+        value=evaluate_policy(table, best, steps).value,
+        objective=best_return,
+        result=Result.EXACT if gap <= 1e-9 * max(1.0, abs(best_return)) else Result.BOUND,
+        residual=gap,
+        iterations=evaluations,
+        settings={"horizon": steps, "discount": 1.0},
+        diagnostics={"finite_horizon_optimum": bound.objective},
+    )
+
+
+def soft_value_iteration(
+    table: TabularMDP, alpha: float = 1.0, horizon: int | None = None, discount: float = 1.0
+) -> Solution:
+    """Maximise expected return plus `alpha` times the policy's entropy, over the horizon.
+
+    Entropy is counted, not relative to the uniform policy, as in soft actor-critic: with a large `alpha`
+    staying alive pays.  The policy depends on time.
+    """
+    solution = solve_finite(
+        table, "soft", Objective("soft", alpha=_check_alpha(alpha)), horizon, discount
+    )
+    return _with_setting(solution, "alpha", alpha)
+
+
+def soft_stationary(
+    table: TabularMDP,
+    alpha: float = 1.0,
+    discount: float = 1.0,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Solution:
+    """Maximise expected return plus `alpha` times entropy without a horizon.
+
+    This is the fixed point that soft actor-critic aims at.  Without discounting it exists only where staying
+    alive does not pay for ever; the result says `Result.NOT_CONVERGED` otherwise.
+    """
+    solution = solve_stationary(
+        table,
+        "soft, stationary",
+        Objective("soft", alpha=_check_alpha(alpha)),
+        discount,
+        tolerance,
+        max_iterations,
+    )
+    return _with_setting(solution, "alpha", alpha)
+
+
+def control_as_inference(table: TabularMDP, horizon: int | None = None) -> Solution:
+    """Condition a uniformly acting agent on optimality variables with likelihood ``exp(reward)``.
+
+    The realised return is exponentiated before the average over transitions is taken, so luck counts as
+    evidence (target 3: risk seeking).  `Solution.objective` is the log evidence of that model.
+    """
+    return solve_finite(table, "control as inference", Objective("prior", risk=1.0), horizon, 1.0)
+
+
+def entropic_risk(table: TabularMDP, risk: float, horizon: int | None = None) -> Solution:
+    """Maximise ``(1/risk) log E exp(risk * return)`` over time-dependent policies.
+
+    Positive `risk` seeks it, negative `risk` avoids it, and zero is the expected return.
+    """
+    if not np.isfinite(risk):
+        raise PolinferError(f"risk must be a finite number, got {risk}")
+    solution = solve_finite(table, "entropic risk", Objective("max", risk=float(risk)), horizon, 1.0)
+    return _with_setting(solution, "risk", risk)
+
+
+def _check_alpha(alpha: float) -> float:
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise PolinferError(f"alpha must be above zero, got {alpha}; for alpha = 0 use value iteration")
+    return float(alpha)
+
+
+def _with_setting(solution: Solution, name: str, value: float) -> Solution:
+    return replace(solution, settings={name: float(value), **solution.settings})

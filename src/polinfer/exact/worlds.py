@@ -1,0 +1,82 @@
+"""Target 2 by brute force: the posterior averaged over worlds, ``E_w[softmax R_w]``.
+
+A *world* fixes the outcome of every query ``(s, a, k)``: the k-th time that action a is taken in state s.
+A sweep with many particles and one world, averaged over sweeps, tends to this and not to the paper's
+definition.  Only tiny problems can be enumerated this way; that is enough for an oracle.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from polinfer.errors import TooLargeError
+from polinfer.exact.enumeration import count_policies, decision_states
+from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.solution import Floats
+from polinfer.tabular.table import TabularMDP
+
+DEFAULT_LIMIT = 5_000_000
+
+
+def world_averaged_policy(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> Floats:
+    """Return ``E_w[Pr(pi(s) = a | world w)]``, ``[S, A]``: target 2.
+
+    The start must be certain.  `limit` bounds the number of worlds times the number of policies.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.make("probe/three-targets")
+    >>> world_averaged_policy(table)[0].round(3).tolist()
+    [0.598, 0.402]
+    """
+    start = int(np.argmax(table.initial))
+    if table.initial[start] < 1:
+        raise TooLargeError("worlds are enumerated from one start; give the table a certain initial state")
+    decision = decision_states(table, table.horizon)
+    legal = [np.nonzero(table.legal_actions[s])[0] for s in decision]
+    # Only queries whose outcome is random make worlds differ.
+    queries = [
+        (int(s), int(a), k)
+        for s, actions in zip(decision, legal, strict=True)
+        for a in actions
+        for k in range(table.horizon)
+        if (table.probability[s, a] > 0).sum() > 1
+    ]
+    worlds = math.prod(int((table.probability[s, a] > 0).sum()) for s, a, _ in queries)
+    policies = count_policies(table, decision)
+    if worlds * policies > limit:
+        raise TooLargeError(f"{worlds:,} worlds times {policies:,} policies are more than the limit of {limit:,}")
+
+    total = np.zeros((table.num_states, table.num_actions))
+    for slots in itertools.product(*(np.nonzero(table.probability[s, a] > 0)[0] for s, a, _ in queries)):
+        world = dict(zip(queries, (int(b) for b in slots), strict=True))
+        chance = math.prod(table.probability[s, a, b] for (s, a, _), b in world.items())
+        share = np.zeros_like(total)
+        for actions in itertools.product(*legal):
+            policy = {int(s): int(a) for s, a in zip(decision, actions, strict=True)}
+            weight = math.exp(_return_in_world(table, start, policy, world))
+            for s, a in policy.items():
+                share[s, a] += weight
+        total += chance * share / share[decision[0]].sum()
+    averaged = uniform_policy(table)
+    averaged[decision] = total[decision]
+    return averaged
+
+
+def _return_in_world(
+    table: TabularMDP, start: int, policy: dict[int, int], world: dict[tuple[int, int, int], int]
+) -> float:
+    state, gained, visits = start, 0.0, dict.fromkeys(policy, 0)
+    for _ in range(table.horizon):
+        if table.absorbing[state]:
+            break
+        action, k = policy[state], visits[state]
+        visits[state] += 1
+        slot = world.get((state, action, k), int(table.probability[state, action].argmax()))
+        gained += float(table.reward[state, action, slot])
+        state = int(table.successor[state, action, slot])
+    return gained

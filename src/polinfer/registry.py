@@ -1,0 +1,111 @@
+"""Names for problems: ``make("gridworld/multimodal", reward_scale=0.2)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from polinfer.errors import DomainError, suggest
+from polinfer.mdp import MDP
+from polinfer.tabular.files import SUFFIXES, load_table
+
+Factory = Callable[..., MDP]
+
+
+class Domain(NamedTuple):
+    """A registered problem."""
+
+    name: str
+    factory: Factory
+    summary: str
+    defaults: dict[str, Any]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the domain with their defaults."""
+        found = {
+            name: parameter.default
+            for name, parameter in inspect.signature(self.factory).parameters.items()
+            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        }
+        return {**found, **self.defaults}
+
+
+_DOMAINS: dict[str, Domain] = {}
+
+
+def register(name: str, factory: Factory, summary: str = "", **defaults: Any) -> None:
+    """Give `factory` a name, with options that differ from its own defaults.
+
+    Parameters
+    ----------
+    name
+        The name for `make` and the command line; by custom ``family/instance``.
+    factory
+        A callable that returns an MDP; its keyword arguments are the domain's options.
+    summary
+        One line for ``polinfer list``; the factory's first docstring line by default.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> from polinfer.domains.worked import continuation
+    >>> polinfer.register("long-shot", continuation, "Rarely ends by itself.", rho=0.99)
+    >>> polinfer.make("long-shot").horizon
+    20
+    """
+    if name in _DOMAINS:
+        raise DomainError(f"the name {name!r} is taken; register under another")
+    text = summary or (inspect.getdoc(factory) or "").split("\n")[0]
+    _DOMAINS[name] = Domain(name, factory, text, defaults)
+
+
+def domains() -> dict[str, Domain]:
+    """Return all registered domains by name."""
+    return dict(_DOMAINS)
+
+
+def make(name: str, **options: Any) -> MDP:
+    """Make the problem that `name` stands for: a registered domain, or a ``.npz`` or ``.json`` table file.
+
+    Every domain takes ``reward_scale`` (a factor on every reward) and ``horizon``.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> polinfer.make("gridworld/multimodal", reward_scale=0.2, horizon=30).horizon
+    30
+    >>> polinfer.make("gridworld/multmodal")
+    Traceback (most recent call last):
+    polinfer.errors.DomainError: unknown domain 'gridworld/multmodal' (did you mean 'gridworld/multimodal'?)...
+    """
+    if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
+        return _make_from_file(name, options)
+    if name not in _DOMAINS:
+        raise DomainError(
+            f"unknown domain {name!r}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
+            "and a table file ends in .npz or .json"
+        )
+    domain = _DOMAINS[name]
+    known = domain.options
+    for option in options:
+        if option not in known:
+            raise DomainError(
+                f"{name} has no option {option!r}{suggest(option, known)}; it has {', '.join(known)}"
+            )
+    missing = [k for k, v in {**known, **options}.items() if v is inspect.Parameter.empty]
+    if missing:
+        raise DomainError(f"{name} needs the option {missing[0]!r}")
+    return domain.factory(**{**domain.defaults, **options})
+
+
+def _make_from_file(path: str, options: dict[str, Any]) -> MDP:
+    known = ("horizon", "reward_scale")
+    for option in options:
+        if option not in known:
+            raise DomainError(
+                f"a table file has no option {option!r}{suggest(option, known)}; it has {', '.join(known)}"
+            )
+    return load_table(path).with_problem(**options)

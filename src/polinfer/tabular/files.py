@@ -1,0 +1,185 @@
+"""Table files: ``.npz`` and ``.json`` with the names of `TabularMDP`'s arguments.
+
+Instead of ``transitions`` and ``rewards`` a file may hold ``outcomes``: rows of state, action, next state,
+probability, reward (in JSON, states and actions by index or by name).  That form is sparse and lets a reward
+be random.  Nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polinfer.errors import TableError, suggest
+from polinfer.storage import write_atomically
+from polinfer.tabular.rows import OutcomeRows, resolve_index
+from polinfer.tabular.table import TabularMDP
+
+SUFFIXES = (".npz", ".json")
+_REQUIRED = ("initial", "horizon")
+_OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success")
+_DENSE = ("transitions", "rewards")
+_SPARSE = ("outcomes", "num_states", "num_actions")
+
+
+def load_table(path: str | Path) -> TabularMDP:
+    """Read a `TabularMDP` from a ``.npz`` or ``.json`` file.
+
+    Raises
+    ------
+    TableError
+        With one sentence that says what is wrong with the file.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    if path.suffix not in SUFFIXES:
+        raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    try:
+        contents = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, RecursionError) as error:
+        raise TableError(f"{path}: not a readable {path.suffix} file ({_one_line(error)})") from error
+    try:
+        return table_from_mapping(contents)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise TableError(f"{path}: {_one_line(error)}") from error
+
+
+def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
+    """Make a `TabularMDP` from the contents of a table file."""
+    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL)
+    for name in contents:
+        if name not in known:
+            raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
+    for name in _REQUIRED:
+        if name not in contents:
+            raise TableError(f"{name!r} is missing")
+    horizon = contents["horizon"]
+    if np.ndim(horizon) != 0 or isinstance(horizon, str):
+        raise TableError("horizon must be one whole number")
+    if isinstance(horizon, np.ndarray):
+        horizon = horizon.item()
+    if isinstance(horizon, bool) or not isinstance(horizon, int | float) or horizon != int(horizon):
+        raise TableError(f"horizon must be a whole number, got {horizon!r}")
+    options = {name: contents[name] for name in _OPTIONAL if name in contents}
+    absorbing = options.pop("absorbing", None)
+    for name in ("state_names", "action_names"):
+        if name in options and np.ndim(options[name]) != 1:
+            raise TableError(f"{name} must be a list of names")
+    if "outcomes" in contents:
+        if any(name in contents for name in _DENSE):
+            raise TableError("give either 'outcomes' or 'transitions' with 'rewards', not both")
+        rows, num_states, num_actions = _outcome_rows(contents)
+        return TabularMDP.from_outcomes(
+            rows, num_states, num_actions, contents["initial"], absorbing, int(horizon), **options
+        )
+    for name in _DENSE:
+        if name not in contents:
+            raise TableError(f"{name!r} is missing (or 'outcomes' in place of transitions and rewards)")
+    return TabularMDP(
+        contents["transitions"], contents["rewards"], contents["initial"], absorbing, int(horizon), **options
+    )
+
+
+def save_table(table: TabularMDP, path: str | Path) -> None:
+    """Write `table` as a ``.npz`` or ``.json`` file that `load_table` reads back, whole or not at all."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    state, action, slot = np.nonzero((table.probability > 0) & ~table.absorbing[:, None, None])
+    where = (state, action, slot)
+    contents: dict[str, Any] = {
+        "outcomes": np.stack(
+            [state, action, table.successor[where], table.probability[where], table.reward[where]], axis=1
+        ),
+        "num_states": table.num_states,
+        "num_actions": table.num_actions,
+        "initial": table.initial,
+        "absorbing": table.absorbing,
+        "legal": table.legal_actions,
+        "horizon": table.horizon,
+        "state_names": np.array(table.state_names),
+        "action_names": np.array(table.action_names),
+    }
+    if table.endings:
+        wins = np.array([ending.success for ending in table.endings])
+        contents["success"] = (table.ending_of >= 0) & wins[table.ending_of]
+    if path.suffix == ".npz":
+        write_atomically(path, lambda file: np.savez_compressed(file, **contents))
+        return
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in contents.items()}
+    write_atomically(path, lambda file: file.write((json.dumps(plain) + "\n").encode()))
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    loaded = np.load(path, allow_pickle=False)
+    if not isinstance(loaded, np.lib.npyio.NpzFile):
+        raise ValueError("a single array, not an archive of named arrays")
+    with loaded as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    contents = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(contents, dict):
+        raise ValueError("the top level must be an object with names")
+    return contents
+
+
+def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
+    names = [contents.get("state_names"), contents.get("action_names")]
+    labels = [None if n is None else tuple(str(x) for x in n) for n in names]
+    table = contents["outcomes"]
+    rows = table.tolist() if isinstance(table, np.ndarray) else table
+    if not isinstance(rows, list) or not rows or any(not isinstance(r, list) or len(r) != 5 for r in rows):
+        raise TableError("outcomes must be rows of five: state, action, next state, probability, reward")
+    counts = [
+        _count(contents, "num_states", labels[0], [x for row in rows for x in (row[0], row[2])]),
+        _count(contents, "num_actions", labels[1], [row[1] for row in rows]),
+    ]
+    columns: list[list[Any]] = [[], [], [], [], []]
+    for number, row in enumerate(rows):
+        try:
+            columns[0].append(resolve_index("state", row[0], counts[0], labels[0]))
+            columns[1].append(resolve_index("action", row[1], counts[1], labels[1]))
+            columns[2].append(resolve_index("state", row[2], counts[0], labels[0]))
+        except (TableError, OverflowError, ValueError) as error:
+            raise TableError(f"row {number} of outcomes: {error}") from None
+        for column, value in zip(columns[3:], row[3:], strict=True):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TableError(f"row {number} of outcomes: {value!r} is not a number")
+            column.append(float(value))
+    return (
+        OutcomeRows(
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.int64),
+            np.array(columns[2], np.int64),
+            np.array(columns[3], np.float64),
+            np.array(columns[4], np.float64),
+        ),
+        counts[0],
+        counts[1],
+    )
+
+
+def _count(contents: Mapping[str, Any], key: str, names: tuple[str, ...] | None, seen: list[Any]) -> int:
+    if key in contents:
+        value = contents[key]
+        if np.ndim(value) != 0 or isinstance(value, str | bool) or value != int(value) or value < 1:
+            raise TableError(f"{key} must be one whole number of at least 1")
+        return int(value)
+    if names is not None:
+        return len(names)
+    numbers = [x for x in seen if isinstance(x, int | float) and np.isfinite(x)]
+    return int(max(numbers, default=0)) + 1
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

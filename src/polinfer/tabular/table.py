@@ -1,0 +1,358 @@
+"""`TabularMDP`: an MDP written out as a table, stored by outcome so that sparse problems stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from polinfer.errors import PolinferError, TableError, check_at_least
+from polinfer.mdp import Ending, Outcomes, Starts, Transition, sample_outcome, sample_start
+from polinfer.tabular.rows import (
+    OutcomeRows,
+    resolve_initial,
+    resolve_names,
+    resolve_states,
+    rows_from_arrays,
+)
+
+SUCCESS_OR_FAILURE = (Ending("failure", False), Ending("success", True))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TabularMDP:
+    """An MDP whose states are the numbers ``0 .. S-1``.
+
+    Parameters
+    ----------
+    transitions
+        ``[S, A, S]`` probabilities, dense, or a sequence of `A` SciPy sparse matrices ``[S, S]``.
+    rewards
+        ``[S, A]`` or ``[S, A, S]``, dense, or a sequence of `A` sparse matrices ``[S, S]``.
+    initial
+        ``[S]`` probabilities of the first state, or one state (index or name).
+    absorbing
+        The terminal states: ``[S]`` bool, indices or names.  Their rows may be left at zero.
+    horizon
+        The largest number of steps in an episode.
+    legal
+        ``[S, A]`` bool; all actions by default.  Rows of illegal actions are ignored.
+    state_names, action_names
+        Names for reports and errors.
+    success
+        The absorbing states that count as success: ``[S]`` bool, indices or names.
+
+    Examples
+    --------
+    A machine that earns while it runs and may break:
+
+    >>> import polinfer
+    >>> machine = polinfer.TabularMDP(
+    ...     transitions=[[[0.9, 0.1], [1.0, 0.0]], [[0, 0], [0, 0]]],
+    ...     rewards=[[1.0, 0.5], [0.0, 0.0]],
+    ...     initial=0,
+    ...     absorbing=[False, True],
+    ...     horizon=10,
+    ...     action_names=["fast", "slow"],
+    ... )
+    >>> machine.num_states, machine.num_actions
+    (2, 2)
+    """
+
+    successor: NDArray[np.int32]  # [S, A, B]
+    probability: NDArray[np.float64]  # [S, A, B]; zero marks an unused slot
+    reward: NDArray[np.float64]  # [S, A, B]
+    initial: NDArray[np.float64]  # [S]
+    absorbing: NDArray[np.bool_]  # [S]
+    legal_actions: NDArray[np.bool_]  # [S, A]
+    horizon: int
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    endings: tuple[Ending, ...]
+    ending_of: NDArray[np.int32]  # [S]; -1 where the episode goes on
+    features: NDArray[np.float32] | None  # [S, F]; one-hot when None
+    identities: NDArray[np.int32]  # [S, K]
+
+    def __init__(
+        self,
+        transitions: ArrayLike | Sequence[Any],
+        rewards: ArrayLike | Sequence[Any],
+        initial: ArrayLike | str,
+        absorbing: ArrayLike | None,
+        horizon: int,
+        *,
+        legal: ArrayLike | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        success: ArrayLike | None = None,
+    ) -> None:
+        rows, num_states, num_actions = rows_from_arrays(transitions, rewards)
+        self._fill(
+            rows,
+            num_states,
+            num_actions,
+            initial,
+            absorbing,
+            horizon,
+            legal=legal,
+            state_names=state_names,
+            action_names=action_names,
+            success=success,
+        )
+
+    @classmethod
+    def from_outcomes(
+        cls,
+        rows: OutcomeRows,
+        num_states: int,
+        num_actions: int,
+        initial: ArrayLike | str,
+        absorbing: ArrayLike | None,
+        horizon: int,
+        **options: Any,
+    ) -> TabularMDP:
+        """Make a table from explicit rows; the options are those of the constructor.
+
+        Rows that share state, action and successor are kept apart, so a reward may be random.
+        """
+        table = cls.__new__(cls)
+        table._fill(rows, num_states, num_actions, initial, absorbing, horizon, **options)
+        return table
+
+    def _fill(
+        self,
+        rows: OutcomeRows,
+        num_states: int,
+        num_actions: int,
+        initial: ArrayLike | str,
+        absorbing: ArrayLike | None,
+        horizon: int,
+        *,
+        legal: ArrayLike | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        success: ArrayLike | None = None,
+        endings: tuple[Ending, ...] = (),
+        ending_of: NDArray[np.int32] | None = None,
+        features: NDArray[np.float32] | None = None,
+        identities: NDArray[np.int32] | None = None,
+    ) -> None:
+        names = resolve_names("state_names", state_names, num_states)
+        actions = resolve_names("action_names", action_names, num_actions)
+        labels = names or tuple(str(s) for s in range(num_states))
+        action_labels = actions or tuple(str(a) for a in range(num_actions))
+        is_absorbing = resolve_states("absorbing", absorbing, num_states, names)
+        is_legal = _check_legal(legal, num_states, num_actions, is_absorbing, labels)
+        start = resolve_initial(initial, num_states, names)
+        if ending_of is None:
+            endings, ending_of = _endings_from_success(success, is_absorbing, names, labels)
+
+        def fail(s: int, a: int, what: str) -> TableError:
+            return TableError(f"state {labels[s]!r}, action {action_labels[a]!r}: {what}")
+
+        successor, probability, reward = _pad(rows, is_absorbing, is_legal, fail)
+        fields = {
+            "successor": successor,
+            "probability": probability,
+            "reward": reward,
+            "initial": start,
+            "absorbing": is_absorbing,
+            "legal_actions": is_legal,
+            "horizon": check_at_least("horizon", horizon, 1),
+            "state_names": labels,
+            "action_names": action_labels,
+            "endings": endings,
+            "ending_of": ending_of,
+            "features": features,
+            "identities": np.arange(num_states, dtype=np.int32)[:, None] if identities is None else identities,
+        }
+        for name, value in fields.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def num_states(self) -> int:
+        """The number of states `S`."""
+        return self.successor.shape[0]
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions `A`."""
+        return self.successor.shape[1]
+
+    def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
+        """Return the table with another horizon, and with every reward times `reward_scale`."""
+        if not np.isfinite(reward_scale):
+            raise PolinferError(f"reward_scale must be a finite number, got {reward_scale}")
+        table = TabularMDP.__new__(TabularMDP)
+        for name in self.__dataclass_fields__:
+            object.__setattr__(table, name, getattr(self, name))
+        if horizon is not None:
+            object.__setattr__(table, "horizon", check_at_least("horizon", horizon, 1))
+        object.__setattr__(table, "reward", self.reward * reward_scale)
+        return table
+
+    def starts(self) -> Starts:
+        """List the first states."""
+        (first,) = np.nonzero(self.initial)
+        return Starts(jnp.asarray(self.initial[first]), jnp.asarray(first, jnp.int32))
+
+    def outcomes(self, state: Array, action: Array) -> Outcomes:
+        """List what `action` can lead to."""
+        successor = jnp.asarray(self.successor)[state, action]
+        return Outcomes(
+            jnp.asarray(self.probability)[state, action],
+            Transition(
+                successor, jnp.asarray(self.reward)[state, action], jnp.asarray(self.absorbing)[successor]
+            ),
+        )
+
+    def init(self, key: Array) -> Array:
+        """Draw the first state."""
+        state: Array = sample_start(key, self.starts())
+        return state
+
+    def step(self, key: Array, state: Array, action: Array) -> Transition:
+        """Draw what `action` leads to."""
+        return sample_outcome(key, self.outcomes(state, action))
+
+    def encode(self, state: Array) -> Array:
+        """Return the features of the MDP that the table was made from, or a one-hot row."""
+        if self.features is None:
+            return jax.nn.one_hot(state, self.num_states, dtype=jnp.float32)
+        return jnp.asarray(self.features)[state]
+
+    def identity(self, state: Array) -> Array:
+        """Return the identity in the MDP that the table was made from, or the state's number."""
+        return jnp.asarray(self.identities)[state]
+
+    def legal(self, state: Array) -> Array:
+        """Return the actions that may be taken."""
+        return jnp.asarray(self.legal_actions)[state]
+
+    def ending(self, state: Array) -> Array:
+        """Return the index of the ending that `state` is, or -1."""
+        return jnp.asarray(self.ending_of)[state]
+
+    def state_name(self, state: Any) -> str:
+        """Name a state."""
+        return self.state_names[int(state)]
+
+
+def _check_legal(
+    legal: ArrayLike | None,
+    num_states: int,
+    num_actions: int,
+    absorbing: NDArray[np.bool_],
+    labels: tuple[str, ...],
+) -> NDArray[np.bool_]:
+    if legal is None:
+        return np.ones((num_states, num_actions), np.bool_)
+    mask = np.asarray(legal)
+    if mask.shape != (num_states, num_actions) or mask.dtype != np.bool_:
+        raise TableError(
+            f"legal must be true/false of shape [S, A] = {[num_states, num_actions]}, "
+            f"got {mask.dtype} of shape {list(mask.shape)}"
+        )
+    mask = mask.copy()
+    # What is legal in a terminal state matters to nobody; engines want at least one action there.
+    mask[absorbing & ~mask.any(axis=1)] = True
+    empty = ~mask.any(axis=1)
+    if empty.any():
+        raise TableError(f"state {labels[int(np.argmax(empty))]!r} has no legal action; allow at least one")
+    return mask
+
+
+def _endings_from_success(
+    success: ArrayLike | None,
+    absorbing: NDArray[np.bool_],
+    names: tuple[str, ...] | None,
+    labels: tuple[str, ...],
+) -> tuple[tuple[Ending, ...], NDArray[np.int32]]:
+    if success is None:
+        return (), np.full(len(absorbing), -1, np.int32)
+    mask = resolve_states("success", success, len(absorbing), names)
+    wrong = mask & ~absorbing
+    if wrong.any():
+        raise TableError(
+            f"state {labels[int(np.argmax(wrong))]!r} is marked as success but is not absorbing; mark it as absorbing too"
+        )
+    return SUCCESS_OR_FAILURE, np.where(absorbing, mask.astype(np.int32), -1).astype(np.int32)
+
+
+def _pad(
+    rows: OutcomeRows, absorbing: NDArray[np.bool_], legal: NDArray[np.bool_], fail: Any
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Check `rows` and lay them out as ``[S, A, B]``."""
+    num_states, num_actions = legal.shape
+    for what, index, count in (
+        ("state", rows.state, num_states),
+        ("action", rows.action, num_actions),
+        ("successor", rows.successor, num_states),
+    ):
+        outside = (index < 0) | (index >= count)
+        if outside.any():
+            raise TableError(f"{what} {index[outside][0]} of an outcome is outside 0..{count - 1}")
+
+    def refuse(where: NDArray[np.bool_], what: Any) -> None:
+        if where.any():
+            row = int(np.argmax(where))
+            raise fail(int(rows.state[row]), int(rows.action[row]), what(row))
+
+    used = legal[rows.state, rows.action]
+    finite = np.isfinite(rows.probability)
+    refuse(used & ~finite, lambda i: f"probability is {rows.probability[i]}, write a number")
+    refuse(
+        used & ((rows.probability < 0) | (rows.probability > 1 + 1e-6)),
+        lambda i: f"probability is {rows.probability[i]:.6g}, outside 0..1",
+    )
+    used &= rows.probability > 0
+    refuse(used & ~np.isfinite(rows.reward), lambda i: f"reward is {rows.reward[i]}, write a number")
+    at_end = used & absorbing[rows.state]
+    refuse(
+        at_end & (rows.successor != rows.state),
+        lambda i: "the state is absorbing but this action leaves it; drop it from absorbing or the row",
+    )
+    refuse(
+        at_end & (rows.reward != 0),
+        lambda i: f"the state is absorbing but earns {rows.reward[i]:.6g} here; "
+        "absorbing states earn nothing: pay on the transition that enters it",
+    )
+    used &= ~absorbing[rows.state]
+
+    pair = rows.state[used] * num_actions + rows.action[used]
+    order = np.argsort(pair, kind="stable")
+    pair = pair[order]
+    total = np.bincount(pair, rows.probability[used][order], minlength=num_states * num_actions)
+    needed = (legal & ~absorbing[:, None]).ravel()
+    off = needed & (np.abs(total - 1) > 1e-6)
+    if off.any():
+        first = int(np.argmax(off))
+        raise fail(
+            first // num_actions,
+            first % num_actions,
+            f"probabilities sum to {total[first]:.6g}, not to one"
+            + ("; mark the action illegal or the state absorbing if nothing happens" if total[first] == 0 else ""),
+        )
+    count = np.bincount(pair, minlength=num_states * num_actions)
+    width = max(1, int(count.max(initial=0)))
+    slot = np.arange(len(pair)) - (np.cumsum(count) - count)[pair]
+    shape = (num_states * num_actions, width)
+    # Rows without outcomes (illegal actions, terminal states) stay where they are and earn nothing.
+    successor = np.repeat(np.arange(num_states, dtype=np.int32), num_actions)[:, None] * np.ones(width, np.int32)
+    probability = np.zeros(shape)
+    probability[~needed, 0] = 1.0
+    reward = np.zeros(shape)
+    successor[pair, slot] = rows.successor[used][order]
+    # Rows that were stored in single precision sum to one only nearly.
+    probability[pair, slot] = rows.probability[used][order] / total[pair]
+    reward[pair, slot] = rows.reward[used][order]
+    full = (num_states, num_actions, width)
+    return successor.astype(np.int32).reshape(full), probability.reshape(full), reward.reshape(full)
