@@ -4,9 +4,16 @@ from importlib.metadata import version as _version
 
 from polinfer import domains as _domains  # registers the built-in problems
 from polinfer import exact
+from polinfer.compare import compare
 from polinfer.errors import PolinferError
+from polinfer.evaluate import Evaluation, evaluate
+from polinfer.infer import infer
+from polinfer.learning.train import TrainConfig
 from polinfer.mdp import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
+from polinfer.posterior import Posterior, SampledPolicy
 from polinfer.registry import domains, make, register
+from polinfer.saving import load, save
+from polinfer.sweep import Sweep, SweepConfig
 from polinfer.tabular import TabularMDP, load_table, save_table, tabulate
 
 __version__ = _version("polinfer")
@@ -15,17 +22,28 @@ __all__ = [
     "MDP",
     "Ending",
     "EnumerableMDP",
+    "Evaluation",
     "Outcomes",
     "PolinferError",
+    "Posterior",
+    "SampledPolicy",
     "Starts",
+    "Sweep",
+    "SweepConfig",
     "TabularMDP",
+    "TrainConfig",
     "Transition",
     "__version__",
+    "compare",
     "domains",
+    "evaluate",
     "exact",
+    "infer",
+    "load",
     "load_table",
     "make",
     "register",
+    "save",
     "save_table",
     "tabulate",
 ]

@@ -51,10 +51,13 @@ class MDP(Protocol):
 
     The methods are pure: the same key and state give the same answer.  Terminal states absorb: from one,
     every action leads back to it with reward zero and ``terminated`` true.  The horizon is a number that
-    belongs to the problem, but no method counts steps: engines do.
+    belongs to the problem, but no method counts steps: engines do.  An MDP is hashable, as plain classes and
+    frozen dataclasses are: equal problems share what is compiled for them.
 
     `polinfer.testing.check_mdp` tries all of this on an implementation.
     """
+
+    def __hash__(self) -> int: ...
 
     @property
     def num_actions(self) -> int:
@@ -132,6 +135,15 @@ class HasNames(Protocol):
         ...
 
 
+def constant(values: Any) -> Array:
+    """Return NumPy floats as a JAX array in the precision in force: single, or double under `enable_x64`.
+
+    The type is named because ``jnp.asarray`` must not be left to find it: on jax 0.10.2 it remembers the
+    precision in which an array object was first seen by a trace, and gives single precision in double mode.
+    """
+    return jnp.asarray(values, jax.dtypes.canonicalize_dtype(float))
+
+
 def sample_outcome(key: Array, outcomes: Outcomes) -> Transition:
     """Draw one of `outcomes` by inverting its cumulative distribution at one uniform number.
 
@@ -157,7 +169,11 @@ def sample_index(key: Array, probability: Array) -> Array:
     >>> int(sample_index(jax.random.key(0), jnp.array([0.0, 1.0, 0.0])))
     1
     """
+    return invert_cumulative(jax.random.uniform(key, dtype=probability.dtype), probability)
+
+
+def invert_cumulative(uniform: Array, probability: Array) -> Array:
+    """Return the index of `probability` ``[B]`` that `uniform` in ``[0, 1)`` falls on, ``[] int32``."""
     cumulative = jnp.cumsum(probability)
     # Rounding may leave the last sum below one; scaling the draw by it keeps the index in range.
-    draw = jax.random.uniform(key, dtype=cumulative.dtype) * cumulative[-1]
-    return jnp.sum(draw >= cumulative[:-1]).astype(jnp.int32)
+    return jnp.sum(uniform * cumulative[-1] >= cumulative[:-1]).astype(jnp.int32)

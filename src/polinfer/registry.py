@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,15 @@ class Domain(NamedTuple):
         return {**found, **self.defaults}
 
 
+class Spec(NamedTuple):
+    """How an MDP was made, so that it can be made again."""
+
+    name: str
+    options: dict[str, Any]
+
+
 _DOMAINS: dict[str, Domain] = {}
+_SPEC = "_polinfer_spec"
 
 
 def register(name: str, factory: Factory, summary: str = "", **defaults: Any) -> None:
@@ -79,7 +88,8 @@ def make(name: str, **options: Any) -> MDP:
     30
     >>> polinfer.make("gridworld/multmodal")
     Traceback (most recent call last):
-    polinfer.errors.DomainError: unknown domain 'gridworld/multmodal' (did you mean 'gridworld/multimodal'?)...
+        ...
+    polinfer.errors.DomainError: unknown domain 'gridworld/multmodal' (did you mean ...
     """
     if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
         return _make_from_file(name, options)
@@ -98,7 +108,17 @@ def make(name: str, **options: Any) -> MDP:
     missing = [k for k, v in {**known, **options}.items() if v is inspect.Parameter.empty]
     if missing:
         raise DomainError(f"{name} needs the option {missing[0]!r}")
-    return domain.factory(**{**domain.defaults, **options})
+    mdp = domain.factory(**{**domain.defaults, **options})
+    # Frozen dataclasses refuse ordinary assignment; an object without a __dict__ stays without a spec.
+    with contextlib.suppress(AttributeError, TypeError):
+        object.__setattr__(mdp, _SPEC, Spec(name, dict(options)))
+    return mdp
+
+
+def spec_of(mdp: MDP) -> Spec | None:
+    """Return how `make` made `mdp`, None where it did not or where it read a file."""
+    spec: Spec | None = getattr(mdp, _SPEC, None)
+    return spec
 
 
 def _make_from_file(path: str, options: dict[str, Any]) -> MDP:

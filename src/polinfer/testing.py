@@ -1,4 +1,4 @@
-"""`check_mdp`: does an MDP keep the promises that engines rely on?
+"""`check_mdp`: whether an MDP keeps the promises that engines rely on.
 
 Run it on your own MDP before planning with it.  Every failure is a `ConformanceError` whose sentence says
 what to change.
@@ -88,6 +88,12 @@ def _check_attributes(mdp: MDP) -> None:
     for name in ("num_actions", "horizon", "init", "step", "encode", "identity", "legal"):
         if not hasattr(mdp, name):
             raise _fail(f"{type(mdp).__name__} has no {name!r}; add it (see polinfer.MDP)")
+    try:
+        hash(mdp)
+    except TypeError:
+        raise _fail(
+            f"{type(mdp).__name__} is not hashable; make it a plain class or a frozen dataclass"
+        ) from None
     for name in ("num_actions", "horizon"):
         value = getattr(mdp, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -99,8 +105,8 @@ def _spec(what: str, function: Any, *arguments: Any) -> Any:
         return jax.eval_shape(function, *arguments)
     except jax.errors.JAXTypeError as error:
         raise _fail(
-            f"{what} cannot be traced by jax.jit; use jnp.where instead of if, and no int() or bool() of arrays "
-            f"({type(error).__name__})"
+            f"{what} cannot be traced by jax.jit; use jnp.where instead of if, and no int() or bool() of "
+            f"arrays ({type(error).__name__})"
         ) from error
     except Exception as error:
         raise _fail(f"{what} failed while being traced: {' '.join(str(error).split())[:200]}") from error
@@ -116,7 +122,8 @@ def _check_shapes(mdp: MDP) -> None:
     moved = _spec("step(key, state, action)", mdp.step, key, state, action)
     if not isinstance(moved, Transition):
         raise _fail(f"step must return a polinfer.Transition, got {type(moved).__name__}")
-    same = jax.tree.structure(moved.state) == jax.tree.structure(state) and all(
+    structures = [str(jax.tree.structure(tree)) for tree in (moved.state, state)]
+    same = structures[0] == structures[1] and all(
         (a.shape, a.dtype) == (b.shape, b.dtype)
         for a, b in zip(jax.tree.leaves(moved.state), jax.tree.leaves(state), strict=True)
     )
@@ -163,7 +170,9 @@ def _random_episodes(mdp: MDP, episodes: int, seed: int) -> _Trace:
     try:
         seen = jax.jit(jax.vmap(episode))(keys)
     except Exception as error:
-        raise _fail(f"random episodes failed under jit and vmap: {' '.join(str(error).split())[:200]}") from error
+        raise _fail(
+            f"random episodes failed under jit and vmap: {' '.join(str(error).split())[:200]}"
+        ) from error
     key_move, *rest = seen
     state, action, moved, over, legal, identity, features = jax.tree.map(np.asarray, rest)
     return _Trace(
@@ -193,17 +202,21 @@ def _check_purity(mdp: MDP, trace: _Trace) -> None:
     again = jax.tree.map(
         np.asarray, jax.vmap(mdp.step)(_flat_keys(trace), _flat(trace.state), _flat(trace.action))
     )
-    before = _flat(Transition(trace.reached, trace.reward, trace.terminated))
+    before = _flat((trace.reached, trace.reward, trace.terminated))
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(again), strict=True):
         # Compiled and uncompiled arithmetic may differ in the last digit of a reward, never in a state.
         if not np.allclose(old, new, rtol=1e-5, atol=1e-6):
-            raise _fail("step gives another outcome for an equal key, state and action; draw all noise from the key")
+            raise _fail(
+                "step gives another outcome for an equal key, state and action; draw all noise from the key"
+            )
 
 
 def _check_absorbing(mdp: MDP, trace: _Trace) -> None:
     over = trace.was_over
     if (trace.reward[over] != 0).any():
-        raise _fail("a terminal state earns a reward; pay on the transition that enters it, and nothing after")
+        raise _fail(
+            "a terminal state earns a reward; pay on the transition that enters it, and nothing after"
+        )
     if not trace.terminated[over].all():
         raise _fail("a step from a terminal state is not terminated; terminal states absorb")
     for before, after in zip(jax.tree.leaves(trace.state), jax.tree.leaves(trace.reached), strict=True):
@@ -217,7 +230,9 @@ def _check_identity(trace: _Trace) -> int:
     states = [tuple(leaf[i].tobytes() for leaf in leaves) for i in range(len(identities))]
     names = [row.tobytes() for row in identities]
     if len(set(zip(names, states, strict=True))) > len(set(names)):
-        raise _fail("two different states have the same identity; put all that tells states apart into identity")
+        raise _fail(
+            "two different states have the same identity; put all that tells states apart into identity"
+        )
     if len(set(zip(names, states, strict=True))) > len(set(states)):
         raise _fail("one state has two identities; identity must depend on the state alone")
     return len(set(names))
@@ -241,17 +256,18 @@ def _check_outcomes(mdp: EnumerableMDP, trace: _Trace) -> None:
     total = float(starts.probability.sum())
     if abs(total - 1) > 1e-5:
         raise _fail(f"starts' probabilities sum to {total:.6g}, not to one")
-    listed = jax.tree.map(np.asarray, jax.jit(jax.vmap(mdp.outcomes))(_flat(trace.state), _flat(trace.action)))
+    listed = jax.tree.map(
+        np.asarray, jax.jit(jax.vmap(mdp.outcomes))(_flat(trace.state), _flat(trace.action))
+    )
     active = ~trace.was_over.reshape(-1)
     probability = listed.probability[active]
     if (probability < 0).any() or (abs(probability.sum(axis=-1) - 1) > 1e-5).any():
         raise _fail("outcomes' probabilities must be at least zero and sum to one")
     # What step drew must be one of the outcomes that are listed for it.
     found = probability > 0
-    drawn = Transition(trace.reached, trace.reward, trace.terminated)
+    drawn = (trace.reached, trace.reward, trace.terminated)
     for one, many in zip(jax.tree.leaves(_flat(drawn)), jax.tree.leaves(listed.transition), strict=True):
-        one, many = one[active], many[active]
-        close = np.isclose(one[:, None], many, rtol=1e-5, atol=1e-6)
+        close = np.isclose(one[active][:, None], many[active], rtol=1e-5, atol=1e-6)
         found &= close.reshape(*close.shape[:2], -1).all(axis=-1)
     if not found.any(axis=-1).all():
         raise _fail("step drew something that outcomes does not list; the two must describe the same MDP")

@@ -18,7 +18,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.errors import DomainError, check_at_least
-from polinfer.mdp import Ending, Outcomes, Starts, Transition, sample_outcome, sample_start
+from polinfer.mdp import Ending, Outcomes, Starts, Transition, constant, sample_outcome, sample_start
 
 FLAT = "...G\n....\n....\nS..."
 UNIMODAL = "RR.G\nR...\n...R\nS.RR"
@@ -118,7 +118,7 @@ class GridWorld:
     def starts(self) -> Starts:
         """List the start cells, all equally likely."""
         (cells,) = np.nonzero(self.letters == "S")
-        return Starts(jnp.full(len(cells), 1.0 / len(cells)), jnp.asarray(cells, jnp.int32))
+        return Starts(constant(np.full(len(cells), 1.0 / len(cells))), jnp.asarray(cells, jnp.int32))
 
     def outcomes(self, state: Array, action: Array) -> Outcomes:
         """List the move and its two slips."""
@@ -127,8 +127,8 @@ class GridWorld:
         terminal = jnp.asarray(self._terminal)
         over = terminal[state]
         reached = jnp.where(over, state, reached)
-        reward = jnp.where(over, 0.0, jnp.asarray(self._pay)[reached])
-        probability = jnp.asarray(np.array([self.success_prob, slip, slip]))
+        reward = jnp.where(over, 0.0, constant(self._pay)[reached])
+        probability = constant([self.success_prob, slip, slip])
         return Outcomes(probability, Transition(reached, reward, terminal[reached]))
 
     def init(self, key: Array) -> Array:
@@ -205,7 +205,7 @@ def gridworld(
 def parse_map(map: str) -> tuple[str, ...]:
     """Return the checked lines of a map, given as text or as the path of a text file."""
     text = map
-    # One line without a start could only be a path: every map needs its S and G on some line.
+    # One line with other letters than a map's can only be a path.
     if "\n" not in map and not set(map) <= set(_LETTERS):
         try:
             text = Path(map).read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ def three_targets(*, horizon: int = 1, reward_scale: float = 1.0) -> TabularMDP:
 
 
 def fork(*, horizon: int = 2, reward_scale: float = 1.0) -> TabularMDP:
-    """A state that half of the policies never reach: `in` leads to it, `out` pays 0.7 and ends.
+    """Gate and room, which half of the policies never reach: `in` leads there, `out` pays 0.7.
 
     Behind `in`, `left` pays 2 and `right` pays -1.  Policies that go `out` leave the second choice uniform,
     and that share counts in the marginal policy but not in the reach policy.
@@ -81,7 +81,7 @@ def known_answer(name: str, *, reward_scale: float = 1.0) -> KnownAnswer:
     Examples
     --------
     >>> round(known_answer("fork").policy["room"]["in"], 4)
-    0.7872
+    0.7979
     """
     if name == "three-targets":
         returns = {"A": 0.0, "B": 0.0}

@@ -54,9 +54,7 @@ def table_from_rows(
     ).with_problem(reward_scale=reward_scale)
 
 
-def bandit(
-    means: Sequence[float] = (0.2, 0.7), *, horizon: int = 1, reward_scale: float = 1.0
-) -> TabularMDP:
+def bandit(means: Sequence[float] = (0.2, 0.7), *, horizon: int = 1, reward_scale: float = 1.0) -> TabularMDP:
     """One-step bandit with Bernoulli rewards: arm i pays 1 with probability ``means[i]``.
 
     The posterior-induced policy is ``softmax(means)``, and so is the entropy-regularised one; control as
@@ -72,9 +70,7 @@ def bandit(
     return table_from_rows(rows, start="choose", horizon=horizon, reward_scale=reward_scale)
 
 
-def continuation(
-    rho: float = 0.5, *, horizon: int = 20, reward_scale: float = 1.0
-) -> TabularMDP:
+def continuation(rho: float = 0.5, *, horizon: int = 20, reward_scale: float = 1.0) -> TabularMDP:
     """Stochastic continuation: `stay` pays 0 and ends with probability ``1 - rho``; `leave` pays 1 and ends.
 
     The posterior gives `leave` the probability ``e / (1 + e)`` whatever rho is; the entropy-regularised

@@ -45,7 +45,12 @@ class ReturnDistribution(NamedTuple):
             return float(self.probability[mask] @ self.returns[mask] / self.probability[mask].sum())
 
         return ReturnSummary(
-            mean, std, float(low), float(high), mean_where(self.returns <= low), mean_where(self.returns >= high)
+            mean,
+            std,
+            float(low),
+            float(high),
+            mean_where(self.returns <= low),
+            mean_where(self.returns >= high),
         )
 
 
@@ -63,7 +68,7 @@ def return_distribution(
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     checked = check_policy(table, policy, steps)
     stages = np.broadcast_to(checked, (steps, *checked.shape[-2:]))
-    (state,) = np.nonzero(table.initial)
+    state: NDArray[np.integer] = np.nonzero(table.initial)[0]
     mass, gained = table.initial[state], np.zeros(len(state))
     ended_mass: list[Floats] = []
     ended_gain: list[Floats] = []

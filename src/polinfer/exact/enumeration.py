@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from polinfer.errors import PolinferError, TooLargeError, check_at_least
 from polinfer.exact.evaluation import evaluate_policy, uniform_policy
 from polinfer.exact.solution import Floats, PolicyPosterior, Result, Solution
+from polinfer.mdp import constant
 from polinfer.tabular.table import TabularMDP
 
 DEFAULT_LIMIT = 20_000_000
@@ -129,7 +130,7 @@ def policy_posterior(
                 batches=min(_CHUNK, -(-count // _BATCH) * _BATCH) // _BATCH,
             )
             if progress is not None:
-                jax.block_until_ready(sums)
+                sums.mass.block_until_ready()
                 progress(min(first + _CHUNK, count), count)
         top_actions = np.asarray(_actions(problem, best[1]))
     return _solution(table, steps, target, decision, count, problem, sums, best, top_actions, reach)
@@ -174,15 +175,15 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64], target: Target) -> _
     place = np.array([math.prod(int(r) for r in radix[:i]) for i in range(len(free))], np.int64)
     choices = np.argsort(~legal[free], axis=1, kind="stable")
     return _Problem(
-        move=jnp.asarray(move[:, :, :-1]),
-        gain=jnp.asarray(gain),
-        initial=jnp.asarray(table.initial[decision]),
+        move=constant(move[:, :, :-1]),
+        gain=constant(gain),
+        initial=constant(table.initial[decision]),
         free=jnp.asarray(free),
         radix=jnp.asarray(radix),
         place=jnp.asarray(place),
         choices=jnp.asarray(choices.reshape(len(free), num_actions), jnp.int32),
         fixed=jnp.asarray(legal.argmax(axis=1), jnp.int32),
-        exit_rate=jnp.asarray(scale),
+        exit_rate=constant(scale),
     )
 
 
@@ -206,7 +207,7 @@ def _log_weight(problem: _Problem, move: Array, gain: Array, steps: Array, expon
         value = jax.lax.fori_loop(
             0, steps, lambda _, v: gain + jnp.einsum("cxy,cy->cx", move, v), jnp.zeros_like(gain)
         )
-        return value @ problem.initial
+        return jnp.dot(value, problem.initial)
 
     def step(done: Array, value: Array) -> Array:
         # The value is kept divided by exp(rate * steps done); what leaves early was divided once only.
@@ -251,9 +252,7 @@ def _add_chunk(
         inside = index < count
         actions = _actions(problem, jnp.minimum(index, count - 1))
         move, gain = problem.move[states, actions], problem.gain[states, actions]
-        log_weight = jnp.where(
-            inside, _log_weight(problem, move, gain, steps, exponential), -jnp.inf
-        )
+        log_weight = jnp.where(inside, _log_weight(problem, move, gain, steps, exponential), -jnp.inf)
         visits = _visits(problem, move, steps) if reach else None
         return _accumulate(sums, log_weight, actions[:, problem.free], visits), log_weight
 

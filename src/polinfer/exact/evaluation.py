@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact.solution import Floats
+from polinfer.mdp import constant
 from polinfer.tabular.table import TabularMDP
 
 
@@ -90,15 +91,15 @@ def evaluate_policy(
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     stages = check_policy(table, policy, steps)
     with jax.enable_x64(True):
-        staged = jnp.asarray(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
+        staged = constant(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
         arrays = (
             jnp.asarray(table.successor),
-            jnp.asarray(table.probability),
-            jnp.asarray(table.reward),
+            constant(table.probability),
+            constant(table.reward),
             jnp.asarray(table.absorbing),
         )
-        value, variance = _backward(*arrays, staged, jnp.asarray(discount))
-        visits, arrivals = _forward(*arrays, staged, jnp.asarray(table.initial))
+        value, variance = _backward(*arrays, staged, constant(discount))
+        visits, arrivals = _forward(*arrays, staged, constant(table.initial))
     value, variance = np.asarray(value), np.asarray(variance)
     mean = float(table.initial @ value)
     total = float(table.initial @ (variance + (value - mean) ** 2))
@@ -135,9 +136,9 @@ def deterministic_returns(
     with jax.enable_x64(True):
         returns = _deterministic(
             jnp.asarray(table.successor),
-            jnp.asarray(table.probability),
-            jnp.asarray(table.reward),
-            jnp.asarray(table.initial),
+            constant(table.probability),
+            constant(table.reward),
+            constant(table.initial),
             jnp.asarray(np.asarray(policies, np.int32)),
             jnp.asarray(steps),
         )
@@ -160,9 +161,10 @@ def _deterministic(
             lambda _, v: immediate + jnp.sum(weight * v[follow], axis=-1),
             jnp.zeros_like(immediate),
         )
-        return initial @ value
+        return jnp.vdot(initial, value)
 
-    return jax.lax.map(one, policies, batch_size=64)
+    returns: Array = jax.lax.map(one, policies, batch_size=64)
+    return returns
 
 
 def average_over_time(table: TabularMDP, stages: Floats) -> Floats:
@@ -174,11 +176,11 @@ def average_over_time(table: TabularMDP, stages: Floats) -> Floats:
     with jax.enable_x64(True):
         visits, _ = _forward(
             jnp.asarray(table.successor),
-            jnp.asarray(table.probability),
-            jnp.asarray(table.reward),
+            constant(table.probability),
+            constant(table.reward),
             jnp.asarray(table.absorbing),
-            jnp.asarray(stages),
-            jnp.asarray(table.initial),
+            constant(stages),
+            constant(table.initial),
         )
     weight = np.asarray(visits)
     weight = np.where(weight.sum(axis=0) > 0, weight, 1.0)

@@ -29,6 +29,7 @@ from jax.scipy.special import logsumexp
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact.evaluation import average_over_time
 from polinfer.exact.solution import Result, Solution
+from polinfer.mdp import constant
 from polinfer.tabular.table import TabularMDP
 
 OverActions = Literal["max", "soft", "prior"]
@@ -56,8 +57,8 @@ def as_model(table: TabularMDP) -> Model:
     """Put `table` on the device, in double precision when that is enabled."""
     return Model(
         jnp.asarray(table.successor),
-        jnp.asarray(table.probability),
-        jnp.asarray(table.reward),
+        constant(table.probability),
+        constant(table.reward),
         jnp.asarray(table.legal_actions),
         jnp.asarray(table.absorbing),
     )
@@ -92,9 +93,7 @@ def _backup(model: Model, objective: Objective, discount: Array, value: Array) -
 
 
 @partial(jax.jit, static_argnames=("objective", "horizon"))
-def _induce(
-    model: Model, discount: Array, *, objective: Objective, horizon: int
-) -> tuple[Array, Array]:
+def _induce(model: Model, discount: Array, *, objective: Objective, horizon: int) -> tuple[Array, Array]:
     def stage(value: Array, _: None) -> tuple[Array, Array]:
         return _backup(model, objective, discount, value)
 
@@ -120,7 +119,7 @@ def _iterate(
 
     zero = jnp.zeros(model.successor.shape[0], model.reward.dtype)
     value, residual, count = jax.lax.while_loop(
-        go_on, sweep, (zero, jnp.asarray(jnp.finfo(zero.dtype).max), jnp.asarray(0))
+        go_on, sweep, (zero, constant(np.finfo(np.float64).max), jnp.asarray(0))
     )
     _, policy = _backup(model, objective, discount, value)
     return value, policy, residual, count
@@ -140,8 +139,8 @@ def solve_finite(
     discount = _check_discount(discount)
     with jax.enable_x64(True):
         model = as_model(table)
-        value, stages = _induce(model, jnp.asarray(discount), objective=objective, horizon=steps)
-        start = over_outcomes(objective.risk, jnp.asarray(table.initial), value)
+        value, stages = _induce(model, constant(discount), objective=objective, horizon=steps)
+        start = over_outcomes(objective.risk, constant(table.initial), value)
     stages_host = np.asarray(stages)
     return Solution(
         method=method,
@@ -169,13 +168,14 @@ def solve_stationary(
     with jax.enable_x64(True):
         value, policy, residual, count = _iterate(
             as_model(table),
-            jnp.asarray(discount),
-            jnp.asarray(tolerance),
+            constant(discount),
+            constant(tolerance),
             jnp.asarray(max_iterations),
             objective=objective,
         )
-        start = over_outcomes(objective.risk, jnp.asarray(table.initial), value)
-    converged = bool(residual <= tolerance)
+        start = over_outcomes(objective.risk, constant(table.initial), value)
+    # Back to Python numbers first: outside of the context above, JAX would compare in single precision.
+    converged = float(residual) <= tolerance
     return Solution(
         method=method,
         policy=np.asarray(policy),

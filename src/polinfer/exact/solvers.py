@@ -17,9 +17,7 @@ MAX_ITERATIONS = 100_000
 _SEARCH_LIMIT = 4_000  # single-state changes tried per round
 
 
-def finite_horizon_optimum(
-    table: TabularMDP, horizon: int | None = None, discount: float = 1.0
-) -> Solution:
+def finite_horizon_optimum(table: TabularMDP, horizon: int | None = None, discount: float = 1.0) -> Solution:
     """Maximise the expected return over *time-dependent* policies, by value iteration over the horizon.
 
     No policy does better, but a stationary policy may have to do worse: near the end of the horizon the best
@@ -39,9 +37,7 @@ def stationary_value_iteration(
     Without discounting this converges only if every policy worth having ends; otherwise the result says
     `Result.NOT_CONVERGED`.
     """
-    return solve_stationary(
-        table, "value iteration", Objective("max"), discount, tolerance, max_iterations
-    )
+    return solve_stationary(table, "value iteration", Objective("max"), discount, tolerance, max_iterations)
 
 
 def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solution:
@@ -99,9 +95,7 @@ def soft_value_iteration(
     Entropy is counted, not relative to the uniform policy, as in soft actor-critic: with a large `alpha`
     staying alive pays.  The policy depends on time.
     """
-    solution = solve_finite(
-        table, "soft", Objective("soft", alpha=_check_alpha(alpha)), horizon, discount
-    )
+    solution = solve_finite(table, "soft", Objective("soft", alpha=_check_alpha(alpha)), horizon, discount)
     return _with_setting(solution, "alpha", alpha)
 
 

@@ -49,7 +49,9 @@ def world_averaged_policy(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> Floa
     worlds = math.prod(int((table.probability[s, a] > 0).sum()) for s, a, _ in queries)
     policies = count_policies(table, decision)
     if worlds * policies > limit:
-        raise TooLargeError(f"{worlds:,} worlds times {policies:,} policies are more than the limit of {limit:,}")
+        raise TooLargeError(
+            f"{worlds:,} worlds times {policies:,} policies are more than the limit of {limit:,}"
+        )
 
     total = np.zeros((table.num_states, table.num_actions))
     for slots in itertools.product(*(np.nonzero(table.probability[s, a] > 0)[0] for s, a, _ in queries)):

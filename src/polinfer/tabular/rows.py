@@ -46,7 +46,7 @@ def rows_from_arrays(
     """Return the rows of `transitions` and `rewards`, the number of states and the number of actions."""
     if _is_sparse_sequence(transitions):
         return _rows_from_sparse(transitions, rewards)  # type: ignore[arg-type]
-    dense = as_floats("transitions", transitions)  # type: ignore[arg-type]
+    dense = as_floats("transitions", transitions)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
         raise TableError(f"transitions must have shape [S, A, S], got {list(dense.shape)}")
     states, actions = dense.shape[:2]
@@ -72,9 +72,7 @@ def _rows_from_sparse(
             )
         coo = matrix.tocoo()
         parts.append((coo.row, np.full(coo.nnz, action), coo.col, coo.data.astype(np.float64)))
-    state, action_, successor, probability = (
-        np.concatenate([part[i] for part in parts]) for i in range(4)
-    )
+    state, action_, successor, probability = (np.concatenate([part[i] for part in parts]) for i in range(4))
     keep = probability != 0
     state, action_, successor = state[keep], action_[keep], successor[keep]
     reward = _pick_rewards(rewards, state, action_, successor, states, actions)
@@ -95,9 +93,9 @@ def _pick_rewards(
         picked = np.empty(len(state), np.float64)
         for index, matrix in enumerate(rewards):  # type: ignore[arg-type]
             here = action == index
-            picked[here] = np.asarray(matrix.tocsr()[state[here], successor[here]]).ravel()  # type: ignore[union-attr]
+            picked[here] = np.asarray(matrix.tocsr()[state[here], successor[here]]).ravel()
         return picked
-    dense = as_floats("rewards", rewards)  # type: ignore[arg-type]
+    dense = as_floats("rewards", rewards)
     if dense.shape == (states, actions):
         return np.asarray(dense[state, action])
     if dense.shape == (states, actions, states):
@@ -128,16 +126,18 @@ def resolve_index(what: str, value: Any, count: int, names: tuple[str, ...] | No
             return names.index(value)
         known = names or ()
         raise TableError(f"unknown {what} name {value!r}{suggest(value, known)}")
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number) or value != int(value):
+    if (
+        isinstance(value, bool | np.bool_)
+        or not isinstance(value, int | float | np.number)
+        or value != int(value)
+    ):
         raise TableError(f"{what} must be an index or a name, got {value!r}")
     if not 0 <= int(value) < count:
         raise TableError(f"{what} {int(value)} is outside 0..{count - 1}")
     return int(value)
 
 
-def resolve_states(
-    name: str, values: Any, count: int, names: tuple[str, ...] | None
-) -> NDArray[np.bool_]:
+def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | None) -> NDArray[np.bool_]:
     """Turn a mask, indices or names into a mask ``[S]``."""
     if values is None:
         return np.zeros(count, np.bool_)
@@ -173,4 +173,4 @@ def resolve_initial(values: Any, count: int, names: tuple[str, ...] | None) -> N
         raise TableError(f"initial must have one probability per state, [{count}], got {list(array.shape)}")
     if not np.isfinite(array).all() or (array < 0).any() or abs(array.sum() - 1) > 1e-6:
         raise TableError(f"initial must be probabilities that sum to one, got a sum of {array.sum():.6g}")
-    return array / array.sum()
+    return np.asarray(array / array.sum(), np.float64)

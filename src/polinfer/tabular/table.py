@@ -13,7 +13,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from polinfer.errors import PolinferError, TableError, check_at_least
-from polinfer.mdp import Ending, Outcomes, Starts, Transition, sample_outcome, sample_start
+from polinfer.mdp import Ending, Outcomes, Starts, Transition, constant, sample_outcome, sample_start
 from polinfer.tabular.rows import (
     OutcomeRows,
     resolve_initial,
@@ -170,7 +170,9 @@ class TabularMDP:
             "endings": endings,
             "ending_of": ending_of,
             "features": features,
-            "identities": np.arange(num_states, dtype=np.int32)[:, None] if identities is None else identities,
+            "identities": np.arange(num_states, dtype=np.int32)[:, None]
+            if identities is None
+            else identities,
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -180,12 +182,12 @@ class TabularMDP:
     @property
     def num_states(self) -> int:
         """The number of states `S`."""
-        return self.successor.shape[0]
+        return int(self.successor.shape[0])
 
     @property
     def num_actions(self) -> int:
         """The number of actions `A`."""
-        return self.successor.shape[1]
+        return int(self.successor.shape[1])
 
     def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
         """Return the table with another horizon, and with every reward times `reward_scale`."""
@@ -202,15 +204,15 @@ class TabularMDP:
     def starts(self) -> Starts:
         """List the first states."""
         (first,) = np.nonzero(self.initial)
-        return Starts(jnp.asarray(self.initial[first]), jnp.asarray(first, jnp.int32))
+        return Starts(constant(self.initial[first]), jnp.asarray(first, jnp.int32))
 
     def outcomes(self, state: Array, action: Array) -> Outcomes:
         """List what `action` can lead to."""
         successor = jnp.asarray(self.successor)[state, action]
         return Outcomes(
-            jnp.asarray(self.probability)[state, action],
+            constant(self.probability)[state, action],
             Transition(
-                successor, jnp.asarray(self.reward)[state, action], jnp.asarray(self.absorbing)[successor]
+                successor, constant(self.reward)[state, action], jnp.asarray(self.absorbing)[successor]
             ),
         )
 
@@ -282,7 +284,8 @@ def _endings_from_success(
     wrong = mask & ~absorbing
     if wrong.any():
         raise TableError(
-            f"state {labels[int(np.argmax(wrong))]!r} is marked as success but is not absorbing; mark it as absorbing too"
+            f"state {labels[int(np.argmax(wrong))]!r} is marked as success but is not absorbing; "
+            "mark it as absorbing too"
         )
     return SUCCESS_OR_FAILURE, np.where(absorbing, mask.astype(np.int32), -1).astype(np.int32)
 
@@ -322,8 +325,10 @@ def _pad(
     )
     refuse(
         at_end & (rows.reward != 0),
-        lambda i: f"the state is absorbing but earns {rows.reward[i]:.6g} here; "
-        "absorbing states earn nothing: pay on the transition that enters it",
+        lambda i: (
+            f"the state is absorbing but earns {rows.reward[i]:.6g} here; "
+            "absorbing states earn nothing: pay on the transition that enters it"
+        ),
     )
     used &= ~absorbing[rows.state]
 
@@ -339,14 +344,20 @@ def _pad(
             first // num_actions,
             first % num_actions,
             f"probabilities sum to {total[first]:.6g}, not to one"
-            + ("; mark the action illegal or the state absorbing if nothing happens" if total[first] == 0 else ""),
+            + (
+                "; mark the action illegal or the state absorbing if nothing happens"
+                if total[first] == 0
+                else ""
+            ),
         )
     count = np.bincount(pair, minlength=num_states * num_actions)
     width = max(1, int(count.max(initial=0)))
     slot = np.arange(len(pair)) - (np.cumsum(count) - count)[pair]
     shape = (num_states * num_actions, width)
     # Rows without outcomes (illegal actions, terminal states) stay where they are and earn nothing.
-    successor = np.repeat(np.arange(num_states, dtype=np.int32), num_actions)[:, None] * np.ones(width, np.int32)
+    successor = np.repeat(np.arange(num_states, dtype=np.int32), num_actions)[:, None] * np.ones(
+        width, np.int32
+    )
     probability = np.zeros(shape)
     probability[~needed, 0] = 1.0
     reward = np.zeros(shape)

@@ -84,7 +84,8 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
         size = _CHUNK if len(batch) > _SMALL_CHUNK else _SMALL_CHUNK
         padded = np.concatenate([batch, np.full(size - len(batch), batch[0])])
         states = known.stack(padded)
-        outcomes, identities = jax.tree.map(lambda x: np.asarray(x)[: len(batch)], expand(states))
+        count = len(batch)
+        outcomes, identities = jax.tree.map(lambda x, n=count: np.asarray(x)[:n], expand(states))
         legal = np.asarray(legal_of(states))[: len(batch)]
         used = (outcomes.probability > 0) & legal[:, :, None]
         s, a, b = np.nonzero(used)
@@ -93,12 +94,16 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
         for index, ends in _first_of_each(successor, reached.terminated):
             if terminal.setdefault(index, ends) != ends:
                 raise PolinferError(
-                    f"state with identity {known.identity(index)} ends the episode on one way in and not on another; "
-                    "make terminal states differ in identity"
+                    f"state with identity {known.identity(index)} ends the episode on one way in and not on "
+                    "another; make terminal states differ in identity"
                 )
         parts.append(
             OutcomeRows(
-                batch[s], a, successor, outcomes.probability[s, a, b].astype(np.float64), reached.reward.astype(np.float64)
+                batch[s],
+                a,
+                successor,
+                outcomes.probability[s, a, b].astype(np.float64),
+                reached.reward.astype(np.float64),
             )
         )
         if len(known) > limit:
@@ -123,7 +128,9 @@ def _assemble(
     absorbing = np.array([terminal.get(i, False) for i in range(count)])
     initial = np.zeros(count)
     np.add.at(initial, start_index, start_probability)
-    fields = (OutcomeRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))) if parts else None
+    fields = (
+        (OutcomeRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))) if parts else None
+    )
     rows = fields or OutcomeRows(*(np.zeros(0, t) for t in (int, int, int, float, float)))
     options: dict[str, Any] = {
         "legal": np.asarray(jax.vmap(mdp.legal)(states)),
@@ -139,9 +146,7 @@ def _assemble(
         options["endings"] = mdp.endings
         ending = np.asarray(jax.vmap(mdp.ending)(states), np.int32)
         options["ending_of"] = np.where(absorbing, ending, -1).astype(np.int32)
-    return TabularMDP.from_outcomes(
-        rows, count, mdp.num_actions, initial, absorbing, mdp.horizon, **options
-    )
+    return TabularMDP.from_outcomes(rows, count, mdp.num_actions, initial, absorbing, mdp.horizon, **options)
 
 
 class _States:

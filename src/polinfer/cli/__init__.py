@@ -1,0 +1,5 @@
+"""The command line: ``polinfer list | plan | compare``."""
+
+from polinfer.cli.main import main
+
+__all__ = ["main"]

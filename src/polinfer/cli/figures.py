@@ -1,0 +1,79 @@
+"""The pictures of a run, drawn from its results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from polinfer.domains import GridWorld
+from polinfer.evaluate import Evaluation
+from polinfer.exact import ReturnDistribution, return_distribution
+from polinfer.mdp import MDP
+from polinfer.plots import (
+    PolicyPanel,
+    by_cell,
+    policy_map_figure,
+    policy_table_figure,
+    return_figure,
+    save_figure,
+    training_figure,
+)
+from polinfer.posterior import Posterior
+from polinfer.tabular.table import TabularMDP
+
+
+def policy_figure(mdp: MDP, table: TabularMDP, panels: list[PolicyPanel]) -> Figure:
+    """Draw policies given in table order: as maps on grids, as heat maps elsewhere."""
+    if isinstance(mdp, GridWorld):
+        mapped = [
+            PolicyPanel(p.title, by_cell(table, mdp, p.policy), by_cell(table, mdp, p.occupancy))
+            for p in panels
+        ]
+        return policy_map_figure(mdp, mapped)
+    return policy_table_figure(table, panels)
+
+
+def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list[Path]:
+    """Write the figures of a run into `folder`; return their paths."""
+    figures: dict[str, Figure] = {}
+    table, probs = posterior.view, posterior.table_probs()
+    if isinstance(table, TabularMDP) and probs is not None and evaluation.occupancy is not None:
+        occupancy = evaluation.occupancy.mean(axis=0)
+        seeds = f", {posterior.seeds} seeds" if posterior.seeds > 1 else ""
+        on_grid = isinstance(posterior.mdp, GridWorld)
+        policy = (probs if on_grid else probs.mean(axis=0)).astype(np.float64)
+        panels = [PolicyPanel(f"{posterior.method}{seeds}", policy, occupancy)]
+        if posterior.exact is not None and posterior.exact.reach_policy is not None:
+            panels = [
+                PolicyPanel("marginal policy", probs.mean(axis=0).astype(np.float64), occupancy),
+                PolicyPanel("reach policy", posterior.exact.reach_policy, occupancy),
+            ]
+        figures["policy.png"] = policy_figure(posterior.mdp, table, panels)
+    distribution = _returns_of(posterior, evaluation)
+    if distribution is not None:
+        figures["returns.png"] = return_figure({posterior.method: distribution})
+    if len(posterior.trace.sweeps) > 1:
+        trace = posterior.trace
+        curves = {
+            "log Z-hat": trace.log_evidence.T,
+            "ESS / particles": trace.ess.T,
+            "unique ancestors / particles": trace.unique_ancestors.T,
+            "gradient signal / noise": trace.gradient_snr.T,
+        }
+        figures["training.png"] = training_figure(curves, trace.sweeps)
+    for name, figure in figures.items():
+        save_figure(figure, folder / name)
+    return [folder / name for name in figures]
+
+
+def _returns_of(posterior: Posterior, evaluation: Evaluation) -> ReturnDistribution | None:
+    if evaluation.returns is not None:
+        values, counts = np.unique(evaluation.returns, return_counts=True)
+        return ReturnDistribution(values.astype(np.float64), counts / counts.sum())
+    probs = posterior.table_probs()
+    if not isinstance(posterior.view, TabularMDP) or probs is None:
+        return None
+    policy = probs.mean(axis=0).astype(np.float64)
+    return return_distribution(posterior.view, policy / policy.sum(axis=-1, keepdims=True))

@@ -1,0 +1,52 @@
+"""`polinfer list`: what there is."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from polinfer.cli.output import print_json, tables
+from polinfer.methods import METHODS
+from polinfer.registry import Domain, domains
+
+
+@dataclass(frozen=True)
+class List:
+    """Show the built-in problems with their options, and the methods."""
+
+    json: bool = False
+    """Print one JSON object on standard output, and nothing else."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> None:
+        """Print the tables."""
+        if self.json:
+            print_json(
+                {
+                    "domains": [
+                        {"name": d.name, "summary": d.summary, "options": _options(d)}
+                        for d in domains().values()
+                    ],
+                    "methods": [{"name": name, "summary": text} for name, text in METHODS.items()],
+                }
+            )
+            return
+        found = Table("domain", "what it is", "options", title="problems", title_justify="left")
+        for domain in domains().values():
+            found.add_row(domain.name, escape(domain.summary), ", ".join(_options(domain)))
+        methods = Table("method", "what it does", title="methods", title_justify="left")
+        for name, text in METHODS.items():
+            methods.add_row(name, text)
+        tables().print(found, methods)
+
+
+def _options(domain: Domain) -> dict[str, Any]:
+    return {
+        name: "required" if value is inspect.Parameter.empty else value
+        for name, value in domain.options.items()
+    }

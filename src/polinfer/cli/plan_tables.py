@@ -1,0 +1,65 @@
+"""The tables that `polinfer plan` prints, from its record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from polinfer.cli.output import number
+
+_SHOWN_STATES = 20
+
+
+def plan_tables(record: dict[str, Any]) -> list[Table]:
+    """Return the facts of a run and, where its states are few, its policy."""
+    found = [_facts(record)]
+    if "policy" in record:
+        found.append(_policy(record))
+    return found
+
+
+def _facts(record: dict[str, Any]) -> Table:
+    table = Table(title=f"{record['domain']}: {record['method']}", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    returns, facts = record["return"], record.get("posterior")
+    spread = (
+        f" ± {record['return_std_over_seeds']:.3f} over {record['seeds']} seeds"
+        if record["seeds"] > 1
+        else ""
+    )
+    executed = "one policy per episode" if record["mode"] == "thompson" else "action drawn at every step"
+    exactly = "exact" if record["episodes"] == 0 else f"{record['episodes']:,} episodes a seed"
+    table.add_row(f"return, {executed} ({exactly})", f"{returns['mean']:.3f}{spread}")
+    table.add_row("  standard deviation of an episode's return", number(returns["std"]))
+    table.add_row("  5% and 95% quantiles", f"{number(returns['q05'], 2)}  {number(returns['q95'], 2)}")
+    table.add_row("  means beyond them", f"{number(returns['tail05'], 2)}  {number(returns['tail95'], 2)}")
+    table.add_row("success", number(record["success"]))
+    if len(record["endings"]) > 1:
+        table.add_row("endings", "  ".join(f"{k} {v:.3f}" for k, v in record["endings"].items()))
+    if facts is None:
+        table.add_row("log Z-hat, mean of the last tenth", number(record["log_evidence"]))
+    else:
+        table.add_row("log evidence", number(record["log_evidence"], 4))
+        table.add_row("deterministic policies", f"{facts['policies']:,}")
+        table.add_row("effectively different ones", f"{facts['effective_policies']:,.1f}")
+        table.add_row("return, one policy drawn per episode", number(facts["expected_return"]))
+        table.add_row("return of the most probable policy", number(facts["top"][0]["return"]))
+    table.add_row("seconds", number(record["seconds"], 1))
+    return table
+
+
+def _policy(record: dict[str, Any]) -> Table:
+    rows = sorted(record["policy"], key=lambda row: -row["occupancy"])
+    more = f"; {len(rows) - _SHOWN_STATES} more in summary.json" if len(rows) > _SHOWN_STATES else ""
+    table = Table(
+        title="policy, most visited states first", title_justify="left", caption=f"visits per episode{more}"
+    )
+    table.add_column("state")
+    for name in record["actions"]:
+        table.add_column(name, justify="right")
+    table.add_column("visits", justify="right")
+    for row in rows[:_SHOWN_STATES]:
+        table.add_row(row["state"], *(number(p) for p in row["probs"]), number(row["occupancy"], 2))
+    return table

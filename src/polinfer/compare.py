@@ -1,0 +1,170 @@
+"""One problem, every answer: the policy posterior beside its neighbours, evaluated the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polinfer import exact
+from polinfer.errors import TooLargeError
+from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
+from polinfer.exact.solution import Floats, Solution
+from polinfer.mdp import MDP
+from polinfer.tabular import TabularMDP, tabulate
+
+
+class Answer(NamedTuple):
+    """What one method makes of the problem."""
+
+    name: str
+    solution: Solution
+    value: exact.PolicyValue  # of executing the method's policy from the start
+    returns: exact.ReturnSummary
+    entropy: float  # of the policy's choices, in nats, averaged over the steps of an episode
+
+
+class Comparison(NamedTuple):
+    """All answers to one problem."""
+
+    table: TabularMDP
+    answers: tuple[Answer, ...]
+    distances: Floats  # [n, n], occupancy-weighted total variation between the answers' policies
+    notes: tuple[str, ...]  # what was left out, and why
+
+    def distance_to_posterior(self, index: int) -> float | None:
+        """Return the distance of answer `index` to the posterior-induced policy, None without one."""
+        if self.answers[0].solution.posterior is None:
+            return None
+        return float(self.distances[index, 0])
+
+
+def compare(
+    mdp: MDP,
+    *,
+    alpha: float = 1.0,
+    risk: float = 1.0,
+    limit: int = DEFAULT_LIMIT,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Solve `mdp` by every exact method and evaluate each policy over the same horizon.
+
+    Parameters
+    ----------
+    mdp
+        A problem that `tabulate` can write out.
+    alpha
+        The entropy weight of the soft policy.
+    risk
+        The entropic risk parameter; the policy that avoids risk gets ``-risk``.
+    limit
+        The largest number of policies to enumerate; with more, the posterior is left out with a note.
+    progress
+        Called while policies are enumerated.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> result = polinfer.compare(polinfer.make("bandit", means=[0.2, 0.7]))
+    >>> [answer.name for answer in result.answers][:3]
+    ['policy posterior', 'soft (alpha=1)', 'control as inference']
+    >>> result.distances[0, 1].round(6), result.distances[0, 2].round(3)
+    (np.float64(0.0), np.float64(0.028))
+    """
+    table = tabulate(mdp)
+    notes: list[str] = []
+    solvers: list[tuple[str, Callable[[], Solution]]] = [
+        ("policy posterior", lambda: exact.policy_posterior(table, limit=limit, progress=progress)),
+        (f"soft (alpha={alpha:g})", lambda: exact.soft_value_iteration(table, alpha)),
+        ("control as inference", lambda: exact.control_as_inference(table)),
+        (f"risk seeking ({risk:g})", lambda: exact.entropic_risk(table, risk)),
+        (f"risk averse ({-risk:g})", lambda: exact.entropic_risk(table, -risk)),
+        ("stationary optimum", lambda: exact.stationary_optimum(table)),
+        ("finite-horizon optimum", lambda: exact.finite_horizon_optimum(table)),
+        ("uniform", lambda: _uniform(table)),
+    ]
+    answers = []
+    for name, solve in solvers:
+        try:
+            answers.append(_evaluate(table, name, solve()))
+        except TooLargeError as error:
+            notes.append(f"{name} left out: {error}")
+    return Comparison(table, tuple(answers), _distances(table, answers), tuple(notes))
+
+
+def policy_distance(first: Floats, second: Floats, weight: Floats) -> float:
+    """Return the total variation between policies ``[S, A]``, averaged over states by `weight` ``[S]``."""
+    if weight.sum() == 0:
+        return 0.0
+    per_state = 0.5 * np.abs(first - second).sum(axis=1)
+    return float(per_state @ weight / weight.sum())
+
+
+def policy_entropy(table: TabularMDP, policy: Floats, occupancy: Floats) -> float:
+    """Return the entropy of a policy's choices in nats, averaged over the steps of an episode."""
+    weight = np.where(table.absorbing, 0.0, occupancy)
+    safe = np.where(policy > 0, policy, 1.0)
+    per_state = -(safe * np.log(safe)).sum(axis=1)
+    return float(per_state @ weight / weight.sum()) if weight.sum() > 0 else 0.0
+
+
+def summarise_returns(table: TabularMDP, policy: Floats, value: exact.PolicyValue) -> exact.ReturnSummary:
+    """Return mean and spread, and the quantiles where the distribution can be followed exactly."""
+    distribution = exact.return_distribution(table, policy)
+    if distribution is None:
+        return exact.ReturnSummary(value.expected_return, value.std, None, None, None, None)
+    return distribution.summary()
+
+
+def _uniform(table: TabularMDP) -> Solution:
+    policy = exact.uniform_policy(table)
+    value = exact.evaluate_policy(table, policy)
+    return Solution("uniform", policy, value.value, value.expected_return, exact.Result.EXACT)
+
+
+def _evaluate(table: TabularMDP, name: str, solution: Solution) -> Answer:
+    value = exact.evaluate_policy(table, solution.executable)
+    return Answer(
+        name=name,
+        solution=solution,
+        value=value,
+        returns=summarise_returns(table, solution.executable, value),
+        entropy=policy_entropy(table, solution.policy, value.occupancy),
+    )
+
+
+def _distances(table: TabularMDP, answers: list[Answer]) -> Floats:
+    shares = [np.where(table.absorbing, 0.0, a.value.occupancy / a.value.length) for a in answers]
+    return np.array(
+        [
+            [
+                policy_distance(a.solution.policy, b.solution.policy, (u + v) / 2)
+                for b, v in zip(answers, shares, strict=True)
+            ]
+            for a, u in zip(answers, shares, strict=True)
+        ]
+    )
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as plain lists and numbers."""
+    return {
+        "answers": [
+            {
+                "name": answer.name,
+                "result": str(answer.solution.result),
+                "residual": answer.solution.residual,
+                "settings": dict(answer.solution.settings),
+                "return": answer.returns._asdict(),
+                "success": answer.value.success,
+                "endings": answer.value.endings,
+                "length": answer.value.length,
+                "entropy": answer.entropy,
+                "distance_to_posterior": comparison.distance_to_posterior(i),
+            }
+            for i, answer in enumerate(comparison.answers)
+        ],
+        "distances": comparison.distances.tolist(),
+        "notes": list(comparison.notes),
+    }

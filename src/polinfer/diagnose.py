@@ -1,0 +1,65 @@
+"""Plain words about a posterior: what it estimates, and when not to trust it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polinfer.posterior import Posterior
+
+_LOW_ESS = 0.3
+_LOW_ANCESTORS = 0.15
+_SPREAD = 0.1
+
+
+def diagnose(posterior: Posterior) -> list[str]:
+    """Return a verdict and the findings behind it, one sentence each."""
+    if posterior.exact is not None:
+        return [
+            "Trust: exact.",
+            f"All {posterior.exact.num_policies:,} policies were enumerated in double precision.",
+        ]
+    warnings: list[str] = []
+    trace = posterior.trace
+    if len(trace.sweeps) == 0:
+        return ["Do not trust: the proposal was not trained."]
+    last = max(1, len(trace.sweeps) // 5)
+    evidence = trace.log_evidence[-last:].mean(axis=0)
+    before = (
+        trace.log_evidence[-2 * last : -last].mean(axis=0) if len(trace.sweeps) >= 2 * last + 1 else evidence
+    )
+    noise = trace.log_evidence[-last:].std(axis=0) + 1e-6
+    if ((evidence - before) > 2 * noise).mean() > 0.5:
+        warnings.append(
+            f"log Z-hat was still rising at the end, by {float((evidence - before).mean()):.3f} over the "
+            "last fifth: train for more sweeps."
+        )
+    if len(evidence) > 1 and evidence.std() > _SPREAD * max(1.0, abs(float(evidence.mean()))):
+        warnings.append(
+            f"Seeds end at different log Z-hat ({evidence.min():.3f} to {evidence.max():.3f}): "
+            "some have not found what others have."
+        )
+    particles = int(posterior.settings.get("train", {}).get("sweep", {}).get("particles", 1))
+    if particles > 1:
+        if float(trace.ess[-last:].mean()) < _LOW_ESS:
+            warnings.append(
+                f"The effective sample size is {100 * float(trace.ess[-last:].mean()):.0f}% of {particles} "
+                "particles on average: few carry the weight; use more, or a smaller reward scale."
+            )
+        if float(trace.unique_ancestors[-last:].mean()) < _LOW_ANCESTORS:
+            warnings.append(
+                "Nearly all particles descend from one first choice: the early actions of a sweep are poorly "
+                "represented; use more particles or resample less."
+            )
+    table = posterior.table_probs()
+    if table is not None and posterior.seeds > 1:
+        spread = float(np.abs(table - table.mean(axis=0)).sum(axis=-1).mean() / 2)
+        if spread > _SPREAD:
+            warnings.append(
+                f"Seeds disagree: their policies are {spread:.2f} (total variation) from their mean."
+            )
+    about = (
+        "With one world per sweep, an average over sweeps tends to E[softmax R], not to exp(E[R]) where "
+        "transitions are random; and q is a mean-field answer: independent choices in different states."
+    )
+    verdict = "Use with care." if not warnings else "Do not trust without a second look."
+    return [verdict, *warnings, about]

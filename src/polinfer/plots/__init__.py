@@ -1,0 +1,18 @@
+"""Figures, drawn from results, as `matplotlib.figure.Figure` objects that belong to no window."""
+
+from polinfer.plots.grid import by_cell, draw_policy_map, policy_map_figure
+from polinfer.plots.panels import PolicyPanel
+from polinfer.plots.policy import policy_table_figure
+from polinfer.plots.returns import return_figure, training_figure
+from polinfer.plots.save import save_figure
+
+__all__ = [
+    "PolicyPanel",
+    "by_cell",
+    "draw_policy_map",
+    "policy_map_figure",
+    "policy_table_figure",
+    "return_figure",
+    "save_figure",
+    "training_figure",
+]

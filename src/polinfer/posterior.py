@@ -1,0 +1,196 @@
+"""The answer that a user holds: a posterior over policies, with its diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.errors import PolinferError
+from polinfer.exact.solution import PolicyPosterior
+from polinfer.learning.proposal import Proposal, log_policy
+from polinfer.learning.train import table_log_policy
+from polinfer.mdp import MDP, State, invert_cumulative
+from polinfer.sweep.noise import as_uniform, query_words, seed_words
+from polinfer.tabular.table import TabularMDP
+
+
+class Trace(NamedTuple):
+    """How training went: one row per chunk of sweeps, one column per seed."""
+
+    sweeps: NDArray[np.int64]  # [C] sweeps done at the end of the chunk
+    log_evidence: NDArray[np.float32]  # [C, seeds] mean log Z-hat
+    ess: NDArray[np.float32]  # [C, seeds] mean effective sample size, share of the particles
+    gradient_norm: NDArray[np.float32]  # [C, seeds]
+    gradient_snr: NDArray[np.float32]  # [C, seeds]
+    unique_ancestors: NDArray[np.float32]  # [C, seeds] share of the particles
+
+
+def empty_trace(seeds: int) -> Trace:
+    """Return the trace of a method that does not train."""
+    none = np.zeros((0, seeds), np.float32)
+    return Trace(np.zeros(0, np.int64), none, none, none, none, none)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A posterior over deterministic policies, or several of them, one per seed.
+
+    Where there are several seeds, answers have a leading seed axis, and ``posterior[i]`` is one of them.
+
+    Attributes
+    ----------
+    mdp
+        The problem as the user gave it.
+    view
+        The problem as the engine saw it: the same, or a table of it.
+    method
+        ``vsmc``, ``svi``, ``iwae`` or ``exact``.
+    proposal
+        The fitted ``q(a|s)``, every leaf with a leading seed axis.
+    settings
+        Everything that it was asked with.
+    trace
+        How training went.
+    exact
+        For ``exact`` only: evidence, reach policy, most probable policies.
+    """
+
+    mdp: MDP
+    view: MDP
+    method: str
+    proposal: Proposal
+    seeds: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    trace: Trace = field(default_factory=lambda: empty_trace(1))
+    exact: PolicyPosterior | None = None
+
+    def __getitem__(self, member: int) -> Posterior:
+        if not -self.seeds <= member < self.seeds:
+            raise IndexError(f"seed {member} of {self.seeds}")
+        picked = [member % self.seeds]
+        return Posterior(
+            self.mdp,
+            self.view,
+            self.method,
+            jax.tree.map(lambda leaf: leaf[np.array(picked)], self.proposal),
+            1,
+            self.settings,
+            Trace(self.trace.sweeps, *(column[:, picked] for column in self.trace[1:])),
+            self.exact,
+        )
+
+    def log_probs(self, state: State) -> NDArray[np.float32]:
+        """Return ``log q(.|state)``: ``[A]``, or ``[seeds, A]`` where there are several seeds."""
+        rows = np.asarray(self._log_probs(self._to_view(state)))
+        picked: NDArray[np.float32] = rows[0] if self.seeds == 1 else rows
+        return picked
+
+    def action_probs(self, state: State) -> NDArray[np.float32]:
+        """Return the probability of each action in `state`: ``[A]``, or ``[seeds, A]``."""
+        return np.exp(self.log_probs(state))
+
+    def sample_policy(self, seed: int, member: int = 0) -> SampledPolicy:
+        """Draw one deterministic policy: it gives the same action whenever it is asked about a state."""
+        return SampledPolicy(self[member], int(seed))
+
+    def predict(self, obs: State, deterministic: bool = False, seed: int | None = None) -> tuple[int, None]:
+        """Choose an action as stable-baselines does: ``(action, None)``.
+
+        Parameters
+        ----------
+        obs
+            A state of the problem.
+        deterministic
+            Take the most probable action instead of drawing one.
+        seed
+            Makes the draw repeatable.
+        """
+        probs = np.atleast_2d(self.action_probs(obs)).mean(axis=0).astype(np.float64)
+        if deterministic:
+            return int(probs.argmax()), None
+        return int(np.random.default_rng(seed).choice(len(probs), p=probs / probs.sum())), None
+
+    def table_probs(self) -> NDArray[np.float32] | None:
+        """Return the policies of all states, ``[seeds, S, A]``, where the view is a table."""
+        if not isinstance(self.view, TabularMDP):
+            return None
+        states = jnp.arange(self.view.num_states)
+        probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
+        return probs
+
+    def log_policy_function(self, proposal: Proposal) -> Callable[[State], Array]:
+        """Return the traceable function from a state of `view` to ``log q`` for one member's `proposal`."""
+        view = self.view
+        if isinstance(view, TabularMDP):
+            rows = table_log_policy(view, proposal)
+            return lambda state: rows[state]
+        return lambda state: log_policy(proposal.logits(view.encode(state)), view.legal(state))
+
+    @cached_property
+    def _log_probs(self) -> Callable[[State], Array]:
+        return jax.jit(
+            lambda state: jax.vmap(lambda proposal: self.log_policy_function(proposal)(state))(self.proposal)
+        )
+
+    @cached_property
+    def _index(self) -> dict[bytes, int]:
+        assert isinstance(self.view, TabularMDP)
+        return {row.tobytes(): i for i, row in enumerate(self.view.identities)}
+
+    def _to_view(self, state: State) -> State:
+        """Turn a state of the user's problem into one of the view."""
+        if self.view is self.mdp:
+            if isinstance(self.view, TabularMDP) and not 0 <= int(state) < self.view.num_states:
+                raise PolinferError(f"state {int(state)} is outside 0..{self.view.num_states - 1}")
+            return state
+        identity = np.asarray(self.mdp.identity(state), np.int32)
+        if identity.tobytes() not in self._index:
+            raise PolinferError(f"state {identity.tolist()} cannot be reached from the start of this problem")
+        return jnp.asarray(self._index[identity.tobytes()])
+
+    def save(self, folder: str | Path) -> None:
+        """Write this posterior into `folder`; `polinfer.load` reads it back."""
+        from polinfer.saving import save  # noqa: PLC0415 - saving knows posteriors, not the other way
+
+        save(self, folder)
+
+    def diagnostics(self) -> list[str]:
+        """Say in plain words what to think of the answer; the first line is the verdict."""
+        from polinfer.diagnose import diagnose  # noqa: PLC0415 - the words depend on the data, not the other way
+
+        return diagnose(self)
+
+
+@dataclass(frozen=True)
+class SampledPolicy:
+    """One deterministic policy drawn from a posterior (Thompson sampling).
+
+    The action of a state is a pure function of the seed and the state: the choice in one state is
+    independent of that in another, as the proposal's are, and nothing needs to be remembered.
+    """
+
+    posterior: Posterior
+    seed: int
+
+    def __call__(self, state: State) -> int:
+        """Return the action that this policy takes in `state`."""
+        view = self.posterior.view
+        inner = self.posterior._to_view(state)
+        words = seed_words(jnp.asarray(self.seed % 2**32, jnp.uint32))
+        probs = jnp.exp(jnp.asarray(self.posterior.log_probs(state)))
+        return int(committed_action(words, view.identity(inner), probs))
+
+
+def committed_action(words: Array, identity: Array, probs: Array) -> Array:
+    """Return the action of one sampled policy in one state: the same whenever the same is asked."""
+    zero = jnp.zeros((), jnp.uint32)
+    return invert_cumulative(as_uniform(query_words(words, identity, zero, zero)), probs)

@@ -1,0 +1,126 @@
+"""Run folders: a run that is killed at any moment loses at most its last chunk.
+
+``config.json`` (what was asked), ``metrics.jsonl`` (how training goes), ``checkpoint.safetensors`` (where to
+go on; gone when the run is finished), ``policy.safetensors`` (the answer), ``summary.json`` and figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polinfer.errors import PolinferError
+from polinfer.infer import Progress, initial_state, train
+from polinfer.learning.train import TrainConfig, TrainState
+from polinfer.mdp import MDP
+from polinfer.posterior import Posterior, Trace
+from polinfer.saving import CONFIG, POLICY, load, read_config, save, write_config
+from polinfer.storage import (
+    flatten_arrays,
+    plain,
+    read_arrays,
+    unflatten_arrays,
+    write_arrays,
+    write_atomically,
+)
+
+CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
+
+
+def new_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:
+    """Return an empty folder for a run: `wanted`, or a numbered one under ``runs/``."""
+    if wanted is None:
+        names = (Path("runs") / (stem if n == 1 else f"{stem}-{n}") for n in range(1, 1_000_000))
+        wanted = next(path for path in names if not path.exists())
+    if wanted.exists() and not wanted.is_dir():
+        raise PolinferError(f"--out {wanted} is a file; name a folder")
+    if wanted.is_dir() and any(wanted.iterdir()):
+        if not overwrite:
+            raise PolinferError(
+                f"--out {wanted} holds files already; name another folder, or add --resume or --overwrite"
+            )
+        # Only what a run writes is removed: the folder may hold other things of the user's.
+        for name in (CONFIG, CHECKPOINT, METRICS, POLICY, "summary.json"):
+            (wanted / name).unlink(missing_ok=True)
+    wanted.mkdir(parents=True, exist_ok=True)
+    return wanted
+
+
+def train_in_folder(
+    mdp: MDP,
+    method: str,
+    config: TrainConfig,
+    folder: Path,
+    *,
+    seed: int,
+    seeds: int,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Posterior:
+    """Train with checkpoints in `folder`; with `resume`, go on from the last one, bit for bit."""
+    settings = {"train": asdict(config), "seed": seed}
+    if resume and (folder / CONFIG).exists():
+        _check_same(read_config(folder), {"method": method, "seeds": seeds, "settings": settings}, folder)
+        if (folder / POLICY).exists():
+            return load(folder, mdp)
+    else:
+        write_config(folder, mdp, method, seeds, settings)
+    start = None
+    if resume and (folder / CHECKPOINT).exists():
+        start = _read_checkpoint(folder / CHECKPOINT, initial_state(mdp, config, seed, seeds))
+    posterior = train(
+        mdp,
+        method,
+        config,
+        seed=seed,
+        seeds=seeds,
+        progress=progress,
+        checkpoint=_checkpointer(folder),
+        resume=start,
+    )
+    save(posterior, folder)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return posterior
+
+
+def _checkpointer(folder: Path) -> Callable[[int, TrainState, Trace], None]:
+    def write(done: int, state: TrainState, trace: Trace) -> None:
+        rows = [
+            json.dumps(plain({name: getattr(trace, name)[i] for name in Trace._fields}))
+            for i in range(len(trace.sweeps))
+        ]
+        write_atomically(folder / METRICS, lambda file: file.write(("\n".join(rows) + "\n").encode()))
+        arrays = flatten_arrays(state, "state") | flatten_arrays(trace._asdict(), "trace")
+        write_arrays(folder / CHECKPOINT, arrays | {"done": np.asarray(done)})
+
+    return write
+
+
+def _read_checkpoint(path: Path, template: TrainState) -> tuple[int, TrainState, Trace]:
+    arrays = read_arrays(path)
+    state = unflatten_arrays(template, arrays, "state", path)
+    try:
+        trace = Trace(*(arrays[f"trace['{name}']"] for name in Trace._fields))
+        return int(arrays["done"]), state, trace
+    except KeyError as error:
+        raise PolinferError(f"{path}: {error} is missing; remove the file to start again") from None
+
+
+def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with other settings than the run was started with, naming the first that differs."""
+
+    def compare(old: Any, new: Any, name: str) -> None:
+        if isinstance(old, dict) and isinstance(new, dict):
+            for key in new:
+                compare(old.get(key), new[key], key)
+        elif old != new:
+            raise PolinferError(
+                f"{folder} was started with {name} {old!r}, not {new!r}; resume with the same settings"
+            )
+
+    compare({key: found.get(key) for key in wanted}, plain(wanted), "")

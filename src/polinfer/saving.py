@@ -1,0 +1,164 @@
+"""Posteriors on disk: ``config.json`` and ``policy.safetensors``, readable without running code from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from polinfer.errors import PolinferError
+from polinfer.exact.solution import PolicyPosterior
+from polinfer.infer import train_config
+from polinfer.learning.proposal import TableProposal
+from polinfer.learning.train import TrainConfig, make_trainer
+from polinfer.learning.view import choose_view
+from polinfer.mdp import MDP
+from polinfer.methods import METHODS
+from polinfer.posterior import Posterior, Trace
+from polinfer.registry import make, spec_of
+from polinfer.storage import (
+    flatten_arrays,
+    read_arrays,
+    read_json,
+    unflatten_arrays,
+    write_arrays,
+    write_json,
+)
+from polinfer.tabular import TabularMDP, load_table, save_table, tabulate
+
+FORMAT = "polinfer posterior"
+VERSION = 1
+CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
+
+
+def describe_problem(mdp: MDP, folder: Path) -> dict[str, Any]:
+    """Write down how to make `mdp` again: its name and options, or the table itself."""
+    spec = spec_of(mdp)
+    if spec is not None:
+        return {"domain": spec.name, "options": spec.options}
+    if isinstance(mdp, TabularMDP):
+        save_table(mdp, folder / TABLE)
+        return {"table": TABLE}
+    return {}
+
+
+def remake_problem(described: dict[str, Any], folder: Path, mdp: MDP | None) -> MDP:
+    """Make the problem that `describe_problem` wrote down; `mdp` wins where it is given."""
+    if mdp is not None:
+        return mdp
+    if "domain" in described:
+        return make(described["domain"], **described["options"])
+    if "table" in described:
+        return load_table(folder / described["table"])
+    raise PolinferError(
+        f"{folder}: the problem has no name to make it by; pass it: polinfer.load(folder, mdp=...)"
+    )
+
+
+def write_config(folder: Path, mdp: MDP, method: str, seeds: int, settings: dict[str, Any]) -> None:
+    """Write ``config.json``."""
+    write_json(
+        folder / CONFIG,
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "method": method,
+            "seeds": seeds,
+            "problem": describe_problem(mdp, folder),
+            "settings": settings,
+        },
+    )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read ``config.json`` and check that it is ours."""
+    config = read_json(folder / CONFIG)
+    if config.get("format") != FORMAT:
+        raise PolinferError(f"{folder / CONFIG}: not the configuration of a polinfer run")
+    if config.get("version") != VERSION:
+        raise PolinferError(
+            f"{folder / CONFIG}: format version {config.get('version')!r}; "
+            f"this polinfer reads version {VERSION}"
+        )
+    if config.get("method") not in METHODS or not isinstance(config.get("seeds"), int):
+        raise PolinferError(f"{folder / CONFIG}: method or seeds are missing or unknown; the file is damaged")
+    return config
+
+
+def config_of(settings: dict[str, Any], method: str, source: Path) -> TrainConfig:
+    """Return the training configuration in the settings of a run."""
+    try:
+        fields = dict(settings["train"])
+        sweep = fields.pop("sweep")
+        return train_config(method, **fields, **sweep)
+    except (KeyError, TypeError) as error:
+        raise PolinferError(f"{source}: the training settings are incomplete ({error})") from None
+
+
+def save(posterior: Posterior, folder: str | Path) -> None:
+    """Write `posterior` into `folder`; `load` reads it back."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise PolinferError(f"{folder} is a file; name a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = flatten_arrays(posterior.proposal, "proposal") | flatten_arrays(
+        posterior.trace._asdict(), "trace"
+    )
+    if posterior.exact is not None:
+        arrays |= {
+            f"exact.{name}": np.asarray(value)
+            for name, value in vars(posterior.exact).items()
+            if value is not None
+        }
+    write_arrays(folder / POLICY, arrays)
+    write_config(folder, posterior.mdp, posterior.method, posterior.seeds, posterior.settings)
+
+
+def load(folder: str | Path, mdp: MDP | None = None) -> Posterior:
+    """Read a posterior that `save` (or a run of ``polinfer plan``) wrote.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    mdp
+        The problem, needed only where it was made neither by `polinfer.make` nor from a table.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise PolinferError(f"{folder}: no such folder")
+    config = read_config(folder)
+    arrays = read_arrays(folder / POLICY)
+    method, seeds = config["method"], config["seeds"]
+    problem = remake_problem(config["problem"], folder, mdp)
+    source = folder / POLICY
+    missing = [f for f in Trace._fields if f"trace['{f}']" not in arrays]
+    if missing:
+        raise PolinferError(f"{source}: trace {missing[0]!r} is missing; the file is damaged")
+    trace = Trace(*(arrays[f"trace['{f}']"] for f in Trace._fields))
+    if method == "exact":
+        view: MDP = tabulate(problem)
+        assert isinstance(view, TabularMDP)
+        shape = (1, view.num_states, view.num_actions)
+        template: Any = TableProposal(jnp.zeros(shape, jnp.float32))
+        known = _exact_from(arrays, source)
+    else:
+        train = config_of(config["settings"], method, folder / CONFIG)
+        chosen = choose_view(problem, train)
+        view = chosen.mdp
+        template = make_trainer(view, train, chosen.by_table).init(range(seeds)).proposal
+        known = None
+    proposal = unflatten_arrays(template, arrays, "proposal", source)
+    return Posterior(problem, view, method, proposal, seeds, config["settings"], trace, known)
+
+
+def _exact_from(arrays: dict[str, Any], source: Path) -> PolicyPosterior:
+    fields: dict[str, Any] = {}
+    for name in PolicyPosterior.__dataclass_fields__:
+        array = arrays.get(f"exact.{name}")
+        if array is None and name != "reach_policy":
+            raise PolinferError(f"{source}: {name!r} is missing; the file is damaged")
+        fields[name] = array.item() if array is not None and array.ndim == 0 else array
+    return PolicyPosterior(**fields)

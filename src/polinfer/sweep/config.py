@@ -1,0 +1,44 @@
+"""The settings of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from polinfer.errors import PolinferError, check_at_least
+
+Resampling = Literal["systematic", "stratified", "multinomial"]
+
+
+@dataclass(frozen=True)
+class SweepConfig:
+    """One SMC pass over policies, Algorithm 1.  The defaults are the paper's."""
+
+    particles: int = 10
+    """Partial policies that a sweep carries along."""
+    resample_below: float = 0.5
+    """Resample when the effective sample size falls below this share of the particles; 0 is never
+    (importance weighting), 1 is after every step."""
+    resampling: Resampling = "systematic"
+    """How resampled particles are picked."""
+    deterministic: bool = True
+    """Reuse the action of a state when it is visited again; off for the paper's ablation."""
+    coupled: bool = True
+    """Share the realised dynamics among particles; off for the paper's ablation."""
+    memo_refresh: float = 0.0
+    """Stochastic memoisation: the probability of drawing a new action on a revisit."""
+
+    def __post_init__(self) -> None:
+        check_at_least("particles", self.particles, 1)
+        for name in ("resample_below", "memo_refresh"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise PolinferError(f"{name} must lie in 0..1, got {getattr(self, name)}")
+        if self.resampling not in ("systematic", "stratified", "multinomial"):
+            raise PolinferError(
+                f"resampling must be systematic, stratified or multinomial, got {self.resampling!r}"
+            )
+
+    @property
+    def refresh(self) -> float:
+        """The probability of drawing on a revisit: without determinism, every visit draws."""
+        return self.memo_refresh if self.deterministic else 1.0

@@ -1,0 +1,320 @@
+"""The reference engine: Algorithm 1 line by line, with dicts, for any simulator written in plain Python.
+
+Names and line numbers are those of the paper's algorithm.  Nothing is shared with the compiled engine but the
+settings and the record, so that a test can replay the one's random decisions in the other; JAX serves
+`as_simulator` alone.  Steps and particles are counted from 0 here, as in the record; the visit count `k` of a
+query starts at 1, as in the paper.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.errors import PolinferError, check_at_least
+from polinfer.mdp import MDP
+from polinfer.sweep.config import Resampling, SweepConfig
+from polinfer.sweep.record import Sweep
+
+Floats = NDArray[np.float64]
+LogProposal = Callable[[Any], Sequence[float] | NDArray[Any]]
+
+
+class Simulator(Protocol):
+    """An MDP in plain Python: an integer seed takes the place of the key, and states are hashable.
+
+    The methods are pure, as those of `polinfer.MDP`; after ``terminated`` none is called.
+    """
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions, the same in all states."""
+
+    @property
+    def horizon(self) -> int:
+        """The largest number of steps in an episode."""
+
+    def init(self, seed: int) -> Hashable:
+        """Draw the first state."""
+
+    def step(self, seed: int, state: Any, action: int) -> tuple[Any, Any, Any]:
+        """Draw what `action` leads to: state, reward, terminated (a `polinfer.Transition` will do)."""
+
+    def legal(self, state: Any) -> Sequence[bool]:
+        """Tell for each action whether it may be taken."""
+
+    def encode(self, state: Any) -> Sequence[float] | NDArray[np.float32]:
+        """Return the features that a network sees; a sweep does not ask for them."""
+
+
+class SweepRandomness:
+    """All randomness of one sweep, from Python's own generator; to replay a sweep, override the methods.
+
+    Uniforms lie in ``[0, 1)``, seeds have 64 bits.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def start(self) -> int:
+        """Return the seed of the first state, which all particles share."""
+        return self._random.getrandbits(64)
+
+    def action(self, t: int, i: int) -> float:
+        """Return the uniform that picks the action of particle `i` at step `t`."""
+        return self._random.random()
+
+    def refresh(self, t: int, i: int) -> float:
+        """Return the uniform that decides whether a revisit draws."""
+        return self._random.random()
+
+    def resample(self, t: int, count: int) -> Sequence[float]:
+        """Return the `count` uniforms that pick ancestors after step `t`."""
+        return [self._random.random() for _ in range(count)]
+
+    def query(self, s: Hashable, a: int, k: int) -> int:
+        """Return the seed of the k-th time that `a` is taken in `s`; a coupled sweep asks once."""
+        return self._random.getrandbits(64)
+
+    def move(self, t: int, i: int) -> int:
+        """Return the seed of the transition of one particle at one step, for uncoupled sweeps."""
+        return self._random.getrandbits(64)
+
+
+def run_reference_sweep(
+    simulator: Simulator,
+    log_proposal: LogProposal,
+    config: SweepConfig,
+    randomness: SweepRandomness,
+) -> Sweep:
+    """Run one sweep of Algorithm 1; `log_proposal` gives ``log q(.|s)``, -inf where illegal.
+
+    Returns
+    -------
+    Sweep
+        NumPy arrays; `state` is an object array ``[T, N]`` of the simulator's states.
+
+    Raises
+    ------
+    PolinferError
+        Where the simulator or the proposal breaks its contract.
+    """
+    H, N = check_at_least("horizon", simulator.horizon, 1), config.particles
+    M_T: dict[tuple[Hashable, int, int], tuple[Any, float, bool]] = {}  # Line 2.
+    s_of = [_hashable(simulator.init(randomness.start()))] * N  # Lines 3-7.
+    M_A: list[dict[Hashable, int]] = [{} for _ in range(N)]
+    M_C: list[dict[tuple[Hashable, int], int]] = [{} for _ in range(N)]
+    over, log_w = [False] * N, np.zeros(N)
+    record = _empty_record(H, N)  # Lines 8, 9: `log_mean` is ell, the sums of `log_proposal` are g.
+    for t in range(H):  # Line 10.
+        log_before = _log_sum_exp(log_w)
+        for i in range(N):  # Line 11.
+            s = record.state[t, i] = s_of[i]  # Line 12.
+            if over[i]:  # Not in the paper, whose episodes last H steps: nothing is drawn or earned any more.
+                continue
+            record.active[t, i] = True
+            # Lines 13-20.  Refreshing a memo is the paper's stochastic memoisation; always, its ablation.
+            if s in M_A[i] and randomness.refresh(t, i) >= config.refresh:
+                a, log_p, log_q = M_A[i][s], 0.0, 0.0  # Lines 14, 15.
+                _check_legal(simulator, s, a)
+            else:
+                a, log_p, log_q = _draw(simulator, log_proposal, s, randomness.action(t, i))  # Lines 17, 18.
+                M_A[i][s] = a
+                record.drawn[t, i] = True
+            k = M_C[i].get((s, a), 0) + 1  # Line 21.
+            M_C[i][s, a] = k  # Line 22.
+            if not config.coupled:
+                moved = _step(simulator, randomness.move(t, i), s, a)
+            elif (s, a, k) in M_T:  # Line 23.
+                moved = M_T[s, a, k]  # Line 24.
+            else:
+                moved = _step(simulator, randomness.query(s, a, k), s, a)  # Line 26.
+                M_T[s, a, k] = moved  # Line 27.
+            s_of[i], reward, over[i] = moved  # Line 30.
+            log_w[i] += reward + log_p - log_q  # Line 29, added up since the last resampling.
+            record.action[t, i], record.reward[t, i] = a, reward
+            record.log_prior[t, i], record.log_proposal[t, i] = log_p, log_q
+        record.log_weight[t] = log_w
+        # Line 32: with log_w = 0 before the step this is log sum exp w - log N.
+        record.log_mean[t] = _log_sum_exp(log_w) - log_before
+        record.ess[t] = math.exp(2 * _log_sum_exp(log_w) - _log_sum_exp(2 * log_w))
+        few = record.ess[t] < config.resample_below * N or config.resample_below >= 1
+        # Line 33.  Nothing follows the last step, so its weights are kept: they are the sweep's answer.
+        if few and t < H - 1:
+            picked = _pick_ancestors(randomness.resample(t, N), log_w, config.resampling)
+            record.resampled[t], record.ancestor[t] = True, picked
+            s_of, over = [s_of[j] for j in picked], [over[j] for j in picked]
+            # Copy: two children of one parent must diverge at states not yet seen.
+            M_A, M_C = [dict(M_A[j]) for j in picked], [dict(M_C[j]) for j in picked]
+            log_w = np.zeros(N)
+    record.ended[:] = over
+    return record
+
+
+def surrogate(sweep: Sweep) -> float:
+    """Return the value of the paper's surrogate, Eq. det-surrogate-objective-stratified (lines 35-40)."""
+    ell, g = np.asarray(sweep.log_mean), np.asarray(sweep.log_proposal).sum(axis=1)
+    log_Z = float(ell.sum())  # Line 35.
+    log_Z_after, total = 0.0, 0.0  # Line 36.
+    for t in reversed(range(len(ell))):  # Line 37.
+        log_Z_after += ell[t]  # Line 38.
+        total += log_Z_after * g[t]
+    return log_Z + total  # Line 40.
+
+
+def _empty_record(H: int, N: int) -> Sweep:
+    return Sweep(
+        state=np.empty((H, N), object),
+        action=np.zeros((H, N), np.int32),
+        drawn=np.zeros((H, N), np.bool_),
+        active=np.zeros((H, N), np.bool_),
+        log_prior=np.zeros((H, N)),
+        log_proposal=np.zeros((H, N)),
+        reward=np.zeros((H, N)),
+        log_weight=np.zeros((H, N)),
+        ess=np.zeros(H),
+        resampled=np.zeros(H, np.bool_),
+        ancestor=np.tile(np.arange(N, dtype=np.int32), (H, 1)),
+        log_mean=np.zeros(H),
+        ended=np.zeros(N, np.bool_),
+    )
+
+
+def _log_sum_exp(values: Floats) -> float:
+    top = float(values.max())
+    return top + math.log(np.exp(values - top).sum())
+
+
+def _pick(uniform: float | Floats, weight: Floats) -> Any:
+    """Return the index that `uniform` falls on; a weight of zero is never picked."""
+    cumulative = np.cumsum(weight)
+    return np.searchsorted(cumulative[:-1], uniform * cumulative[-1], side="right")
+
+
+def _pick_ancestors(uniform: Sequence[float], log_w: Floats, scheme: Resampling) -> list[int]:
+    u, N = np.asarray(uniform, np.float64), len(log_w)
+    slot = np.arange(N)
+    position = {"systematic": (slot + u[0]) / N, "stratified": (slot + u) / N, "multinomial": u}[scheme]
+    return [int(j) for j in _pick(position, np.exp(log_w - log_w.max()))]
+
+
+def _draw(
+    simulator: Simulator, log_proposal: LogProposal, s: Any, uniform: float
+) -> tuple[int, float, float]:
+    """Return an action and its log probability under the uniform prior and the proposal."""
+    log_q = np.asarray(log_proposal(s), np.float64)
+    if log_q.shape != (simulator.num_actions,):
+        raise PolinferError(
+            f"log_proposal must give {simulator.num_actions} numbers, one per action, in state {s!r}, "
+            f"got shape {list(log_q.shape)}"
+        )
+    with np.errstate(over="ignore"):
+        total = float(np.exp(log_q).sum())
+    if not abs(total - 1) < 1e-4:
+        raise PolinferError(f"log_proposal's probabilities sum to {total:.6g} in state {s!r}, not to one")
+    a = int(_pick(uniform, np.exp(log_q)))
+    return a, -math.log(_check_legal(simulator, s, a)), float(log_q[a])
+
+
+def _check_legal(simulator: Simulator, s: Hashable, a: int) -> int:
+    """Return the number of legal actions in `s`, of which `a` must be one."""
+    legal = [bool(flag) for flag in simulator.legal(s)]
+    if len(legal) != simulator.num_actions:
+        raise PolinferError(f"legal must give {simulator.num_actions} flags in state {s!r}, got {len(legal)}")
+    if not legal[a]:
+        raise PolinferError(f"action {a} is not legal in state {s!r}; give it log probability -inf there")
+    return sum(legal)
+
+
+def _step(simulator: Simulator, seed: int, s: Hashable, a: int) -> tuple[Any, float, bool]:
+    moved: Any = simulator.step(seed, s, a)
+    if not isinstance(moved, tuple) or len(moved) != 3:
+        raise PolinferError(f"step must return (state, reward, terminated), got {moved!r}")
+    state, reward, terminated = moved
+    try:
+        gained = float(reward)
+    except (TypeError, ValueError):
+        gained = math.nan
+    if not math.isfinite(gained):
+        raise PolinferError(
+            f"the reward of action {a} in state {s!r} is {reward!r}; it must be a finite number"
+        )
+    return _hashable(state), gained, bool(terminated)
+
+
+def _hashable(state: Any) -> Any:
+    try:
+        hash(state)
+    except TypeError:
+        raise PolinferError(
+            f"state {state!r} cannot be hashed; return a tuple or another hashable value"
+        ) from None
+    return state
+
+
+class IdentifiedState(tuple[int, ...]):
+    """A JAX state, hashed and compared by its identity, with what its MDP says of it."""
+
+    state: Any
+    legal: list[bool]
+    features: NDArray[np.float32]
+
+
+def as_simulator(mdp: MDP) -> Simulator:
+    """Return a JAX MDP as a simulator; states are `IdentifiedState`, a seed is the 64 bits of a key.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> fork = as_simulator(polinfer.make("probe/fork"))
+    >>> gate = fork.init(seed=0)
+    >>> room, reward, terminated = fork.step(0, gate, 0)
+    >>> gate, room, reward, terminated, fork.legal(room)
+    ((0,), (1,), 0.0, False, [True, True])
+    """
+    return _JaxSimulator(mdp)
+
+
+class _JaxSimulator:
+    def __init__(self, mdp: MDP) -> None:
+        self.num_actions, self.horizon = mdp.num_actions, mdp.horizon
+
+        @jax.jit
+        def init(words: jax.Array) -> Any:
+            return mdp.init(jax.random.wrap_key_data(words, impl="threefry2x32"))
+
+        @jax.jit
+        def step(words: jax.Array, state: Any, action: jax.Array) -> Any:
+            return mdp.step(jax.random.wrap_key_data(words, impl="threefry2x32"), state, action)
+
+        self._init, self._step = init, step
+        self._describe = jax.jit(lambda state: (mdp.identity(state), mdp.legal(state), mdp.encode(state)))
+
+    def init(self, seed: int) -> IdentifiedState:
+        return self._identify(self._init(_words(seed)))
+
+    def step(self, seed: int, state: IdentifiedState, action: int) -> tuple[IdentifiedState, float, bool]:
+        moved = self._step(_words(seed), state.state, np.int32(action))
+        return self._identify(moved.state), float(moved.reward), bool(moved.terminated)
+
+    def legal(self, state: IdentifiedState) -> list[bool]:
+        return state.legal
+
+    def encode(self, state: IdentifiedState) -> NDArray[np.float32]:
+        return state.features
+
+    def _identify(self, state: Any) -> IdentifiedState:
+        identity, legal, features = map(np.asarray, self._describe(state))
+        identified = IdentifiedState(identity.tolist())
+        identified.state, identified.legal, identified.features = state, legal.tolist(), features
+        return identified
+
+
+def _words(seed: int) -> NDArray[np.uint32]:
+    return np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
