@@ -66,11 +66,11 @@ def compare(
     Examples
     --------
     >>> import polinfer
-    >>> result = polinfer.compare(polinfer.make("bandit", means=[0.2, 0.7]))
+    >>> result = polinfer.compare(polinfer.make("probe/three-targets"))
     >>> [answer.name for answer in result.answers][:3]
     ['policy posterior', 'soft (alpha=1)', 'control as inference']
-    >>> result.distances[0, 1].round(6), result.distances[0, 2].round(3)
-    (np.float64(0.0), np.float64(0.028))
+    >>> [f"{distance:.3f}" for distance in result.distances[0, :3]]
+    ['0.000', '0.000', '0.433']
     """
     table = tabulate(mdp)
     notes: list[str] = []

@@ -7,6 +7,7 @@ with code 2; anything else is a bug of ours and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 
@@ -44,9 +45,16 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def check_discount(discount: float) -> float:
+    """Return `discount` if it lies in 0..1."""
+    if not 0 <= discount <= 1:
+        raise PolinferError(f"discount must lie in 0..1, got {discount}")
+    return float(discount)
+
+
 def check_at_least(name: str, value: int, least: int) -> int:
     """Return `value` if it is an integer of at least `least`; name it otherwise."""
-    if isinstance(value, bool) or int(value) != value:
+    if isinstance(value, bool) or not math.isfinite(value) or int(value) != value:
         raise PolinferError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise PolinferError(f"{name} must be at least {least}, got {value}")

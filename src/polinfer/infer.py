@@ -19,6 +19,7 @@ from polinfer.methods import METHODS
 from polinfer.posterior import Posterior, Trace, empty_trace
 from polinfer.sweep.config import SweepConfig
 from polinfer.tabular import tabulate
+from polinfer.testing import check_shapes
 
 CHUNKS = 100
 """A run reports, and can be resumed, this many times."""
@@ -61,8 +62,8 @@ def infer(
     --------
     >>> import polinfer
     >>> posterior = polinfer.infer(polinfer.make("continuation", rho=0.5), method="exact")
-    >>> posterior.action_probs(0).round(3).tolist()
-    [0.269, 0.731]
+    >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
+    ['0.269', '0.731']
     """
     if method not in METHODS:
         raise PolinferError(
@@ -117,6 +118,7 @@ def train(
     """Fit a proposal for each seed, in chunks; a run that is resumed ends as if it had not stopped."""
     check_at_least("seeds", seeds, 1)
     check_at_least("seed", seed, 0)
+    check_shapes(mdp)
     view = choose_view(mdp, config)
     trainer = make_trainer(view.mdp, config, view.by_table)
     done, state, trace = resume or (0, initial_state(mdp, config, seed, seeds), empty_trace(seeds))

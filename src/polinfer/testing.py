@@ -47,8 +47,7 @@ def check_mdp(mdp: MDP, *, episodes: int = 64, seed: int = 0) -> Conformance:
     16
     """
     check_at_least("episodes", episodes, 1)
-    _check_attributes(mdp)
-    _check_shapes(mdp)
+    check_shapes(mdp)
     trace = _random_episodes(mdp, episodes, seed)
     _check_numbers(mdp, trace)
     _check_purity(mdp, trace)
@@ -84,6 +83,15 @@ def _fail(advice: str) -> ConformanceError:
     return ConformanceError(advice)
 
 
+def check_shapes(mdp: MDP) -> None:
+    """Check what can be seen without running anything: attributes, shapes and types.
+
+    Engines call this first: its sentences say what a failure deep inside a compiled loop would hide.
+    """
+    _check_attributes(mdp)
+    _check_methods(mdp)
+
+
 def _check_attributes(mdp: MDP) -> None:
     for name in ("num_actions", "horizon", "init", "step", "encode", "identity", "legal"):
         if not hasattr(mdp, name):
@@ -112,7 +120,7 @@ def _spec(what: str, function: Any, *arguments: Any) -> Any:
         raise _fail(f"{what} failed while being traced: {' '.join(str(error).split())[:200]}") from error
 
 
-def _check_shapes(mdp: MDP) -> None:
+def _check_methods(mdp: MDP) -> None:
     key = jax.random.key(0)
     action = jnp.zeros((), jnp.int32)
     state = _spec("init(key)", mdp.init, key)

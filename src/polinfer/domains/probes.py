@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import scipy.special
 
 from polinfer.domains.worked import table_from_rows
 from polinfer.errors import DomainError
@@ -84,23 +85,22 @@ def known_answer(name: str, *, reward_scale: float = 1.0) -> KnownAnswer:
     0.7979
     """
     if name == "three-targets":
-        returns = {"A": 0.0, "B": 0.0}
-        return _one_state("choose", returns)
+        return _one_state("choose", {"A": 0.0, "B": 0.0})
     if name == "slippery-loop":
         # Steps of pushing happen with probability 0.7^t; each earns 0.3 * 2 - 0.7 * 0.4 on average.
         push = (0.3 * 2.0 - 0.7 * 0.4) * (1 - 0.7**6) / 0.3
         return _one_state("work", {"push": push * reward_scale, "rest": -0.6 * reward_scale})
     if name == "fork":
-        win, lose, out = (math.exp(reward_scale * r) for r in (2.0, -1.0, 0.7))
+        returns = reward_scale * np.array([2.0, -1.0, 0.7])
+        win, lose, out = np.exp(returns - returns.max()).tolist()
         total = win + lose + 2 * out
         gate = {"in": (win + lose) / total, "out": 2 * out / total}
         room = {"in": (win + out) / total, "out": (lose + out) / total}
-        return KnownAnswer({"gate": gate, "room": room}, math.log(total / 4))
+        return KnownAnswer({"gate": gate, "room": room}, math.log(total / 4) + float(returns.max()))
     raise DomainError(f"no probe is called {name!r}; there are fork, slippery-loop and three-targets")
 
 
 def _one_state(state: str, returns: Mapping[str, float]) -> KnownAnswer:
     values = np.array(list(returns.values()))
-    weight = np.exp(values)
-    probs = dict(zip(returns, (weight / weight.sum()).tolist(), strict=True))
-    return KnownAnswer({state: probs}, float(np.log(weight.mean())))
+    probs = dict(zip(returns, scipy.special.softmax(values).tolist(), strict=True))
+    return KnownAnswer({state: probs}, float(scipy.special.logsumexp(values) - np.log(len(values))))

@@ -62,8 +62,8 @@ def return_distribution(
 ) -> ReturnDistribution | None:
     """Follow every combination of state and return so far through the horizon.
 
-    Returns that agree to nine decimals are one.  Returns None when there are more than `limit` combinations:
-    sample episodes instead.
+    Returns that agree to nine decimals are one.  Returns None when that would take more than about `limit`
+    combinations at once: sample episodes instead.
     """
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     checked = check_policy(table, policy, steps)

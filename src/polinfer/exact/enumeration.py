@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.special import logsumexp
 from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError, TooLargeError, check_at_least
-from polinfer.exact.evaluation import evaluate_policy, uniform_policy
-from polinfer.exact.solution import Floats, PolicyPosterior, Result, Solution
+from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, uniform_policy
+from polinfer.exact.solution import PolicyPosterior, Result, Solution
 from polinfer.mdp import constant
 from polinfer.tabular.table import TabularMDP
 
@@ -35,15 +36,16 @@ Progress = Callable[[int, int], None]
 class _Problem(NamedTuple):
     """The decision states of a table, renumbered ``0 .. n-1``, and their choices."""
 
-    move: Array  # [n, A, n], probability (or exponential weight) of moving on
-    gain: Array  # [n, A], expected reward (or weight of leaving)
+    move: Array  # [n, A, n], probability of moving on
+    gain: Array  # [n, A], expected reward
+    log_move: Array  # [n, A, n], log E[exp(reward); moving on], for the exponential target
+    log_leave: Array  # [n, A], log E[exp(reward); leaving the decision states], likewise
     initial: Array  # [n]
     free: Array  # [f] int64, decision states with more than one legal action
     radix: Array  # [f] int64, how many
     place: Array  # [f] int64, the value of one unit of each digit
     choices: Array  # [f, A] int32, the legal actions of a free state, then padding
     fixed: Array  # [n] int32, the first legal action of every decision state
-    exit_rate: Array  # [], log of the scale divided out of every step of the exponential target
 
 
 class _Sums(NamedTuple):
@@ -51,8 +53,9 @@ class _Sums(NamedTuple):
 
     top: Array  # [] the largest log weight
     mass: Array  # [] sum of exp(log weight - top)
-    first: Array  # [] ... times (J - top)
-    second: Array  # [] ... times (J - top)^2
+    depth: Array  # [] ... times (log weight - top), for the entropy
+    mean: Array  # [] weighted mean of J
+    spread: Array  # [] weighted sum of (J - mean)^2
     chosen: Array  # [f, A] mass by free state and action
     reached: Array  # [f, A] mass times the probability of visiting
 
@@ -114,7 +117,7 @@ def policy_posterior(
         )
     keep = min(check_at_least("top", top, 1), count)
     with jax.enable_x64(True):
-        problem = _reduce(table, decision, target)
+        problem = _reduce(table, decision)
         sums = _empty_sums(problem)
         best = (jnp.full(keep, -jnp.inf), jnp.zeros(keep, jnp.int64))
         for first in range(0, count, _CHUNK):
@@ -156,18 +159,19 @@ def count_policies(table: TabularMDP, decision: NDArray[np.int64]) -> int:
     return math.prod(int(n) for n in table.legal_actions[decision].sum(axis=1))
 
 
-def _reduce(table: TabularMDP, decision: NDArray[np.int64], target: Target) -> _Problem:
+def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Problem:
     size, num_actions = len(decision), table.num_actions
     local = np.full(table.num_states, -1)
     local[decision] = np.arange(size)
     successor = local[table.successor[decision]]  # [n, A, B]
     probability, reward = table.probability[decision], table.reward[decision]
-    scale = max(0.0, float(reward.max(initial=0.0))) if target == "exponential" else 0.0
-    weight = probability * np.exp(reward - scale) if target == "exponential" else probability
-    move = np.zeros((size, num_actions, size + 1))  # The last column collects what leaves.
-    s, a, _ = np.indices(successor.shape)
-    np.add.at(move, (s, a, successor), weight)
-    gain = move[:, :, -1] if target == "exponential" else (probability * reward).sum(axis=-1)
+    where = (*np.indices(successor.shape)[:2], successor)
+    # The last column collects what leaves: -1 is the successor that is no decision state.
+    move = np.zeros((size, num_actions, size + 1))
+    np.add.at(move, where, probability)
+    log_move = np.full_like(move, -np.inf)
+    with np.errstate(divide="ignore"):
+        np.logaddexp.at(log_move, where, np.log(probability) + reward)
 
     legal = table.legal_actions[decision]
     free = np.nonzero(legal.sum(axis=1) > 1)[0]
@@ -176,21 +180,22 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64], target: Target) -> _
     choices = np.argsort(~legal[free], axis=1, kind="stable")
     return _Problem(
         move=constant(move[:, :, :-1]),
-        gain=constant(gain),
+        gain=constant((probability * reward).sum(axis=-1)),
+        log_move=constant(log_move[:, :, :-1]),
+        log_leave=constant(log_move[:, :, -1]),
         initial=constant(table.initial[decision]),
         free=jnp.asarray(free),
         radix=jnp.asarray(radix),
         place=jnp.asarray(place),
         choices=jnp.asarray(choices.reshape(len(free), num_actions), jnp.int32),
         fixed=jnp.asarray(legal.argmax(axis=1), jnp.int32),
-        exit_rate=constant(scale),
     )
 
 
 def _empty_sums(problem: _Problem) -> _Sums:
     zero = jnp.zeros(())
     table = jnp.zeros((problem.free.shape[0], problem.move.shape[1]))
-    return _Sums(jnp.asarray(-jnp.inf), zero, zero, zero, table, table)
+    return _Sums(constant(-np.inf), zero, zero, zero, zero, table, table)
 
 
 def _actions(problem: _Problem, index: Array) -> Array:
@@ -201,23 +206,28 @@ def _actions(problem: _Problem, index: Array) -> Array:
     return fixed.at[:, problem.free].set(chosen)
 
 
-def _log_weight(problem: _Problem, move: Array, gain: Array, steps: Array, exponential: bool) -> Array:
-    """Return ``J`` ``[c]``, or ``log E exp(return)``, of the policies with matrices ``move [c, n, n]``."""
-    if not exponential:
-        value = jax.lax.fori_loop(
-            0, steps, lambda _, v: gain + jnp.einsum("cxy,cy->cx", move, v), jnp.zeros_like(gain)
-        )
-        return jnp.dot(value, problem.initial)
-
-    def step(done: Array, value: Array) -> Array:
-        # The value is kept divided by exp(rate * steps done); what leaves early was divided once only.
-        return jnp.einsum("cxy,cy->cx", move, value) + gain * jnp.exp(-problem.exit_rate * done)
-
-    value = jax.lax.fori_loop(0, steps, step, jnp.ones_like(gain))
-    stopped = 1.0 - problem.initial.sum()
-    return problem.exit_rate * steps + jnp.log(
-        value @ problem.initial + stopped * jnp.exp(-problem.exit_rate * steps)
+def _expected_return(problem: _Problem, actions: Array, steps: Array) -> Array:
+    """Return ``J`` ``[c]`` of the policies ``[c, n]``."""
+    states = jnp.arange(problem.move.shape[0])
+    move, gain = problem.move[states, actions], problem.gain[states, actions]
+    value = jax.lax.fori_loop(
+        0, steps, lambda _, v: gain + jnp.einsum("cxy,cy->cx", move, v), jnp.zeros_like(gain)
     )
+    return jnp.dot(value, problem.initial)
+
+
+def _log_exponential_return(problem: _Problem, actions: Array, steps: Array) -> Array:
+    """Return ``log E exp(return)`` ``[c]``, in log space throughout."""
+    states = jnp.arange(problem.move.shape[0])
+    log_move, log_leave = problem.log_move[states, actions], problem.log_leave[states, actions]
+
+    def step(_: Array, value: Array) -> Array:
+        return jnp.logaddexp(logsumexp(log_move + value[:, None, :], axis=-1), log_leave)
+
+    value = jax.lax.fori_loop(0, steps, step, jnp.zeros_like(log_leave))
+    # An episode that starts in a terminal state returns nothing: exp(0).
+    stopped = jnp.log(jnp.maximum(1.0 - problem.initial.sum(), 0.0))
+    return jnp.logaddexp(logsumexp(value, b=problem.initial, axis=-1), stopped)
 
 
 def _visits(problem: _Problem, move: Array, steps: Array) -> Array:
@@ -251,10 +261,11 @@ def _add_chunk(
         index = first + number * _BATCH + jnp.arange(_BATCH)
         inside = index < count
         actions = _actions(problem, jnp.minimum(index, count - 1))
-        move, gain = problem.move[states, actions], problem.gain[states, actions]
-        log_weight = jnp.where(inside, _log_weight(problem, move, gain, steps, exponential), -jnp.inf)
-        visits = _visits(problem, move, steps) if reach else None
-        return _accumulate(sums, log_weight, actions[:, problem.free], visits), log_weight
+        returns = _expected_return(problem, actions, steps)
+        weight = _log_exponential_return(problem, actions, steps) if exponential else returns
+        log_weight = jnp.where(inside, weight, -jnp.inf)
+        visits = _visits(problem, problem.move[states, actions], steps) if reach else None
+        return _accumulate(sums, log_weight, returns, actions[:, problem.free], visits), log_weight
 
     sums, log_weights = jax.lax.scan(batch, sums, jnp.arange(batches))
     keep = best[0].shape[0]
@@ -264,21 +275,26 @@ def _add_chunk(
     return sums, (top, indices[where])
 
 
-def _accumulate(sums: _Sums, log_weight: Array, chosen: Array, visits: Array | None) -> _Sums:
+def _accumulate(sums: _Sums, log_weight: Array, returns: Array, chosen: Array, visits: Array | None) -> _Sums:
     top = jnp.maximum(sums.top, log_weight.max())
     # exp(-inf - finite) is zero, so the empty sums need no special case; their shift must stay finite.
     fade = jnp.exp(sums.top - top)
     shift = jnp.where(jnp.isfinite(sums.top), sums.top - top, 0.0)
     weight = jnp.exp(log_weight - top)
-    centred = jnp.where(weight > 0, log_weight - top, 0.0)
+    below = jnp.where(weight > 0, log_weight - top, 0.0)
     actions = jnp.arange(sums.chosen.shape[1])
     picked = (chosen[:, :, None] == actions).astype(weight.dtype)  # [c, f, A]
+    # Mean and spread of J are merged as Chan, Golub and LeVeque (1983) do: raw moments would cancel.
+    old, new = sums.mass * fade, weight.sum()
+    mass = old + new
+    new_mean = (weight * returns).sum() / jnp.where(new > 0, new, 1.0)
+    gap = jnp.where(new > 0, new_mean - sums.mean, 0.0)
     return _Sums(
         top=top,
-        mass=sums.mass * fade + weight.sum(),
-        first=(sums.first + shift * sums.mass) * fade + (weight * centred).sum(),
-        second=(sums.second + 2 * shift * sums.first + shift**2 * sums.mass) * fade
-        + (weight * centred**2).sum(),
+        mass=mass,
+        depth=(sums.depth + shift * sums.mass) * fade + (weight * below).sum(),
+        mean=sums.mean + gap * new / mass,
+        spread=sums.spread * fade + (weight * (returns - new_mean) ** 2).sum() + gap**2 * old * new / mass,
         chosen=sums.chosen * fade + jnp.einsum("c,cfa->fa", weight, picked),
         reached=sums.reached
         if visits is None
@@ -306,22 +322,19 @@ def _solution(
         share = np.asarray(sums.reached)
         visited = share.sum(axis=1) > 0
         reached[free[visited]] = share[visited] / share[visited].sum(axis=1, keepdims=True)
-    mean_shift = float(sums.first) / mass
-    log_count_evidence = peak + math.log(mass)
-    expected = peak + mean_shift
+    log_total = peak + math.log(mass)
     policies = np.repeat(table.legal_actions.argmax(axis=1)[None].astype(np.int32), len(top_actions), axis=0)
     policies[:, decision] = top_actions
-    returns: Floats = np.asarray(best[0])
     posterior = PolicyPosterior(
-        log_evidence=log_count_evidence - math.log(count),
+        log_evidence=log_total - math.log(count),
         num_policies=count,
         reach_policy=reached if reach else None,
-        expected_return=expected,
-        return_variance=max(0.0, float(sums.second) / mass - mean_shift**2),
-        entropy=max(0.0, log_count_evidence - expected),
+        expected_return=float(sums.mean),
+        return_variance=float(sums.spread) / mass,
+        entropy=max(0.0, math.log(mass) - float(sums.depth) / mass),
         top_policies=policies,
-        top_probabilities=np.exp(returns - log_count_evidence),
-        top_returns=returns,
+        top_probabilities=np.exp(np.asarray(best[0]) - log_total),
+        top_returns=deterministic_returns(table, policies, steps),
     )
     return Solution(
         method="policy posterior",

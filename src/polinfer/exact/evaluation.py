@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError, check_at_least
+from polinfer.errors import PolinferError, check_at_least, check_discount
 from polinfer.exact.solution import Floats
 from polinfer.mdp import constant
 from polinfer.tabular.table import TabularMDP
@@ -36,15 +36,32 @@ class PolicyValue:
 
 def one_hot_policy(table: TabularMDP, actions: NDArray[np.integer]) -> Floats:
     """Write a deterministic policy ``[S] int`` as ``[S, A]`` probabilities."""
-    actions = np.asarray(actions)
-    states = np.arange(table.num_states)
-    illegal = ~table.legal_actions[states, actions] & ~table.absorbing
-    if illegal.any():
-        s = int(np.argmax(illegal))
+    checked = _check_actions(table, np.asarray(actions)[None])[0]
+    return np.asarray(np.eye(table.num_actions)[checked])
+
+
+def _check_actions(table: TabularMDP, policies: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Refuse actions ``[n, S]`` that do not exist or are not legal; terminal states do not matter."""
+    if policies.ndim != 2 or policies.shape[1] != table.num_states or policies.dtype.kind not in "iu":
         raise PolinferError(
-            f"action {table.action_names[int(actions[s])]!r} is not legal in state {table.state_names[s]!r}"
+            f"policies must be integers of shape [n, S] = [n, {table.num_states}], "
+            f"got {policies.dtype} of shape {list(policies.shape)}"
         )
-    return np.asarray(np.eye(table.num_actions)[actions])
+    policies = np.where(table.absorbing, 0, policies)
+    outside = (policies < 0) | (policies >= table.num_actions)
+    if outside.any():
+        n, s = np.argwhere(outside)[0]
+        raise PolinferError(
+            f"action {policies[n, s]} in state {table.state_names[s]!r} is outside 0..{table.num_actions - 1}"
+        )
+    illegal = ~table.legal_actions[np.arange(table.num_states), policies] & ~table.absorbing
+    if illegal.any():
+        n, s = np.argwhere(illegal)[0]
+        raise PolinferError(
+            f"action {table.action_names[int(policies[n, s])]!r} is not legal in state "
+            f"{table.state_names[s]!r}"
+        )
+    return policies
 
 
 def uniform_policy(table: TabularMDP) -> Floats:
@@ -70,7 +87,12 @@ def check_policy(table: TabularMDP, policy: Floats | NDArray[np.integer], horizo
         raise PolinferError("policy must hold probabilities that sum to one over the actions of each state")
     if (active[..., ~table.legal_actions[~table.absorbing]] > 1e-9).any():
         raise PolinferError("policy gives probability to an illegal action; mask it with legal_actions")
-    return array
+    return _ignore_terminal(table, array)
+
+
+def _ignore_terminal(table: TabularMDP, policy: Floats) -> Floats:
+    """Put something harmless where nothing is decided: zero times a NaN would spread."""
+    return np.where(table.absorbing[:, None], uniform_policy(table), policy)
 
 
 def evaluate_policy(
@@ -90,6 +112,7 @@ def evaluate_policy(
     """
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     stages = check_policy(table, policy, steps)
+    check_discount(discount)
     with jax.enable_x64(True):
         staged = constant(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
         arrays = (
@@ -139,7 +162,7 @@ def deterministic_returns(
             constant(table.probability),
             constant(table.reward),
             constant(table.initial),
-            jnp.asarray(np.asarray(policies, np.int32)),
+            jnp.asarray(_check_actions(table, np.asarray(policies)), jnp.int32),
             jnp.asarray(steps),
         )
     return np.asarray(returns)
@@ -170,9 +193,10 @@ def _deterministic(
 def average_over_time(table: TabularMDP, stages: Floats) -> Floats:
     """Average a time-dependent policy ``[H, S, A]`` over time, weighted by its own visits.
 
-    The average has the same expected number of visits to every state and action.  States that are never
-    visited get the plain average.
+    In each state the average takes the actions in the proportions in which the policy takes them there over
+    the horizon.  States that are never visited get the plain average.
     """
+    stages = _ignore_terminal(table, stages)
     with jax.enable_x64(True):
         visits, _ = _forward(
             jnp.asarray(table.successor),

@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from polinfer.errors import PolinferError, check_at_least
+from polinfer.errors import check_at_least, check_discount
 from polinfer.exact.evaluation import average_over_time
 from polinfer.exact.solution import Result, Solution
 from polinfer.mdp import constant
@@ -41,6 +41,18 @@ class Objective(NamedTuple):
     over_actions: OverActions
     alpha: float = 1.0  # the temperature of "soft"
     risk: float = 0.0  # 0: mean over outcomes; otherwise (1/risk) log mean exp(risk x)
+
+    @property
+    def kind(self) -> Kind:
+        """What a compiled solver must know; `alpha` and `risk` are only numbers to it."""
+        return Kind(self.over_actions, self.risk != 0)
+
+
+class Kind(NamedTuple):
+    """The part of an objective that is compiled in."""
+
+    over_actions: OverActions
+    risky: bool
 
 
 class Model(NamedTuple):
@@ -64,38 +76,52 @@ def as_model(table: TabularMDP) -> Model:
     )
 
 
-def over_outcomes(risk: float, probability: Array, gain: Array) -> Array:
-    """Sum up `gain` over its last axis: its mean, or its exponential mean for a `risk` other than zero."""
-    if risk == 0.0:
+def over_outcomes(risky: bool, risk: Array | float, probability: Array, gain: Array) -> Array:
+    """Sum up `gain` over its last axis: its mean, or ``(1/risk) log E exp(risk gain)``."""
+    if not risky:
         return jnp.sum(probability * gain, axis=-1)
-    return logsumexp(risk * gain, b=probability, axis=-1) / risk
+    tilted = jnp.where(probability > 0, risk * gain, -jnp.inf)
+    top = tilted.max(axis=-1)
+    # log1p and expm1 keep the digits that the logarithm of a number close to one would lose at small risk.
+    return (top + jnp.log1p(jnp.sum(probability * jnp.expm1(tilted - top[..., None]), axis=-1))) / risk
 
 
-def _choose(objective: Objective, q: Array, legal: Array) -> tuple[Array, Array]:
-    """Return the value ``[S]`` and the policy ``[S, A]`` that `objective` makes of ``q [S, A]``."""
-    if objective.over_actions == "max":
+def _choose(kind: Kind, alpha: Array, q: Array, legal: Array) -> tuple[Array, Array]:
+    """Return the value ``[S]`` and the policy ``[S, A]`` that the objective makes of ``q [S, A]``."""
+    if kind.over_actions == "max":
         masked = jnp.where(legal, q, -jnp.inf)
         return masked.max(axis=-1), jax.nn.one_hot(masked.argmax(axis=-1), q.shape[-1], dtype=q.dtype)
-    alpha = objective.alpha if objective.over_actions == "soft" else 1.0
-    scaled = jnp.where(legal, q / alpha, -jnp.inf)
-    value = alpha * logsumexp(scaled, axis=-1)
-    if objective.over_actions == "prior":
+    temperature = alpha if kind.over_actions == "soft" else jnp.ones_like(alpha)
+    scaled = jnp.where(legal, q / temperature, -jnp.inf)
+    value = temperature * logsumexp(scaled, axis=-1)
+    if kind.over_actions == "prior":
         value = value - jnp.log(legal.sum(axis=-1))
     return value, jax.nn.softmax(scaled, axis=-1)
 
 
-def _backup(model: Model, objective: Objective, discount: Array, value: Array) -> tuple[Array, Array]:
-    gain = model.reward + discount * value[model.successor]
-    new_value, policy = _choose(
-        objective, over_outcomes(objective.risk, model.probability, gain), model.legal
-    )
+class _Numbers(NamedTuple):
+    """The numbers of an objective; changing them compiles nothing."""
+
+    alpha: Array
+    risk: Array
+    discount: Array
+
+
+def _numbers(objective: Objective, discount: float) -> _Numbers:
+    return _Numbers(constant(objective.alpha), constant(objective.risk), constant(discount))
+
+
+def _backup(model: Model, kind: Kind, numbers: _Numbers, value: Array) -> tuple[Array, Array]:
+    gain = model.reward + numbers.discount * value[model.successor]
+    q = over_outcomes(kind.risky, numbers.risk, model.probability, gain)
+    new_value, policy = _choose(kind, numbers.alpha, q, model.legal)
     return jnp.where(model.absorbing, 0.0, new_value), policy
 
 
-@partial(jax.jit, static_argnames=("objective", "horizon"))
-def _induce(model: Model, discount: Array, *, objective: Objective, horizon: int) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnames=("kind", "horizon"))
+def _induce(model: Model, numbers: _Numbers, *, kind: Kind, horizon: int) -> tuple[Array, Array]:
     def stage(value: Array, _: None) -> tuple[Array, Array]:
-        return _backup(model, objective, discount, value)
+        return _backup(model, kind, numbers, value)
 
     zero = jnp.zeros(model.successor.shape[0], model.reward.dtype)
     # The scan runs from the last step to the first.
@@ -103,32 +129,40 @@ def _induce(model: Model, discount: Array, *, objective: Objective, horizon: int
     return value, stages[::-1]
 
 
-@partial(jax.jit, static_argnames=("objective",))
+class _Iterate(NamedTuple):
+    value: Array  # [S]
+    policy: Array  # [S, A]
+    residual: Array
+    rounds: Array
+
+
+@partial(jax.jit, static_argnames=("kind",))
 def _iterate(
-    model: Model, discount: Array, tolerance: Array, max_iterations: Array, *, objective: Objective
-) -> tuple[Array, Array, Array, Array]:
-    def go_on(carry: tuple[Array, Array, Array]) -> Array:
-        _, residual, count = carry
+    model: Model, numbers: _Numbers, tolerance: Array, max_iterations: Array, *, kind: Kind
+) -> _Iterate:
+    def go_on(state: _Iterate) -> Array:
         # A NaN or infinite residual ends the loop as well.
-        return (residual > tolerance) & (count < max_iterations) & jnp.isfinite(residual)
+        unfinished = (state.residual > tolerance) & (state.rounds < max_iterations)
+        return unfinished & jnp.isfinite(state.residual)
 
-    def sweep(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        value, _, count = carry
-        new_value, _ = _backup(model, objective, discount, value)
-        return new_value, jnp.abs(new_value - value).max(), count + 1
+    def sweep(state: _Iterate) -> _Iterate:
+        value, policy = _backup(model, kind, numbers, state.value)
+        change = jnp.abs(value - state.value)
+        if kind.over_actions == "max":
+            # Without discounting, waiting for ever ties with acting now.  The action by which a state's value
+            # came about earns it; one that is only as good once the value is there may not.
+            keep = (numbers.discount == 1) & (change <= tolerance) & (state.rounds > 0)
+            policy = jnp.where(keep[:, None], state.policy, policy)
+        return _Iterate(value, policy, change.max(), state.rounds + 1)
 
-    zero = jnp.zeros(model.successor.shape[0], model.reward.dtype)
-    value, residual, count = jax.lax.while_loop(
-        go_on, sweep, (zero, constant(np.finfo(np.float64).max), jnp.asarray(0))
-    )
-    _, policy = _backup(model, objective, discount, value)
-    return value, policy, residual, count
-
-
-def _check_discount(discount: float) -> float:
-    if not 0 <= discount <= 1:
-        raise PolinferError(f"discount must lie in 0..1, got {discount}")
-    return float(discount)
+    states, actions = model.legal.shape
+    zero = jnp.zeros(states, model.reward.dtype)
+    blank = jnp.zeros((states, actions), zero.dtype)
+    start = _Iterate(zero, blank, constant(np.finfo(np.float64).max), jnp.asarray(0))
+    end = jax.lax.while_loop(go_on, sweep, start)
+    if kind.over_actions == "max":
+        return end
+    return end._replace(policy=_backup(model, kind, numbers, end.value)[1])
 
 
 def solve_finite(
@@ -136,11 +170,11 @@ def solve_finite(
 ) -> Solution:
     """Solve by backward induction over `horizon` steps; the policy depends on time."""
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
-    discount = _check_discount(discount)
+    discount = check_discount(discount)
     with jax.enable_x64(True):
-        model = as_model(table)
-        value, stages = _induce(model, constant(discount), objective=objective, horizon=steps)
-        start = over_outcomes(objective.risk, constant(table.initial), value)
+        numbers = _numbers(objective, discount)
+        value, stages = _induce(as_model(table), numbers, kind=objective.kind, horizon=steps)
+        start = over_outcomes(objective.kind.risky, objective.risk, constant(table.initial), value)
     stages_host = np.asarray(stages)
     return Solution(
         method=method,
@@ -163,17 +197,17 @@ def solve_stationary(
     max_iterations: int,
 ) -> Solution:
     """Iterate the backup to its fixed point; the policy does not depend on time."""
-    discount = _check_discount(discount)
+    discount = check_discount(discount)
     check_at_least("max_iterations", max_iterations, 1)
     with jax.enable_x64(True):
         value, policy, residual, count = _iterate(
             as_model(table),
-            constant(discount),
+            _numbers(objective, discount),
             constant(tolerance),
             jnp.asarray(max_iterations),
-            objective=objective,
+            kind=objective.kind,
         )
-        start = over_outcomes(objective.risk, constant(table.initial), value)
+        start = over_outcomes(objective.kind.risky, objective.risk, constant(table.initial), value)
     # Back to Python numbers first: outside of the context above, JAX would compare in single precision.
     converged = float(residual) <= tolerance
     return Solution(

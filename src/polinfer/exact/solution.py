@@ -39,7 +39,7 @@ class PolicyPosterior:
     entropy: float  # of the posterior, in nats
     top_policies: NDArray[np.int32]  # [k, S]; the most probable first
     top_probabilities: Floats  # [k]
-    top_returns: Floats  # [k]
+    top_returns: Floats  # [k], their J
 
     @property
     def modal_policy(self) -> NDArray[np.int32]:
@@ -69,7 +69,8 @@ class Solution:
     value
         ``[S]``, the solver's objective from each state with the whole horizon left.
     objective
-        The same from the start.
+        The same from the start; for `policy_posterior`, whose `value` is the expected return of its marginal
+        policy, the log evidence.
     result
         How far to rely on it; `residual` and `iterations` say more.
     settings, diagnostics

@@ -11,8 +11,9 @@ import itertools
 import math
 
 import numpy as np
+import scipy.special
 
-from polinfer.errors import TooLargeError
+from polinfer.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
@@ -35,8 +36,10 @@ def world_averaged_policy(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> Floa
     """
     start = int(np.argmax(table.initial))
     if table.initial[start] < 1:
-        raise TooLargeError("worlds are enumerated from one start; give the table a certain initial state")
+        raise PolinferError("worlds are enumerated from one start; give the table a certain initial state")
     decision = decision_states(table, table.horizon)
+    if len(decision) == 0:
+        return uniform_policy(table)
     legal = [np.nonzero(table.legal_actions[s])[0] for s in decision]
     # Only queries whose outcome is random make worlds differ.
     queries = [
@@ -57,13 +60,11 @@ def world_averaged_policy(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> Floa
     for slots in itertools.product(*(np.nonzero(table.probability[s, a] > 0)[0] for s, a, _ in queries)):
         world = dict(zip(queries, (int(b) for b in slots), strict=True))
         chance = math.prod(table.probability[s, a, b] for (s, a, _), b in world.items())
-        share = np.zeros_like(total)
-        for actions in itertools.product(*legal):
-            policy = {int(s): int(a) for s, a in zip(decision, actions, strict=True)}
-            weight = math.exp(_return_in_world(table, start, policy, world))
+        every = [dict(zip(decision.tolist(), map(int, c), strict=True)) for c in itertools.product(*legal)]
+        returns = np.array([_return_in_world(table, start, policy, world) for policy in every])
+        for policy, weight in zip(every, scipy.special.softmax(returns), strict=True):
             for s, a in policy.items():
-                share[s, a] += weight
-        total += chance * share / share[decision[0]].sum()
+                total[s, a] += chance * weight
     averaged = uniform_policy(table)
     averaged[decision] = total[decision]
     return averaged

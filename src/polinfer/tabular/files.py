@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from polinfer.errors import TableError, suggest
+from polinfer.mdp import Ending
 from polinfer.storage import write_atomically
 from polinfer.tabular.rows import OutcomeRows, resolve_index
 from polinfer.tabular.table import TabularMDP
@@ -23,6 +24,7 @@ from polinfer.tabular.table import TabularMDP
 SUFFIXES = (".npz", ".json")
 _REQUIRED = ("initial", "horizon")
 _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success")
+_ENDINGS = ("ending_names", "ending_success", "ending_of")
 _DENSE = ("transitions", "rewards")
 _SPARSE = ("outcomes", "num_states", "num_actions")
 
@@ -54,7 +56,7 @@ def load_table(path: str | Path) -> TabularMDP:
 
 def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     """Make a `TabularMDP` from the contents of a table file."""
-    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL)
+    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS)
     for name in contents:
         if name not in known:
             raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
@@ -73,6 +75,10 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     for name in ("state_names", "action_names"):
         if name in options and np.ndim(options[name]) != 1:
             raise TableError(f"{name} must be a list of names")
+    if any(name in contents for name in _ENDINGS):
+        if "outcomes" not in contents:
+            raise TableError("ending_names go with 'outcomes'; with 'transitions' use 'success'")
+        options |= _endings(contents)
     if "outcomes" in contents:
         if any(name in contents for name in _DENSE):
             raise TableError("give either 'outcomes' or 'transitions' with 'rewards', not both")
@@ -109,8 +115,9 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
         "action_names": np.array(table.action_names),
     }
     if table.endings:
-        wins = np.array([ending.success for ending in table.endings])
-        contents["success"] = (table.ending_of >= 0) & wins[table.ending_of]
+        contents["ending_names"] = np.array([ending.name for ending in table.endings])
+        contents["ending_success"] = np.array([ending.success for ending in table.endings])
+        contents["ending_of"] = table.ending_of
     if path.suffix == ".npz":
         write_atomically(path, lambda file: np.savez_compressed(file, **contents))
         return
@@ -138,7 +145,7 @@ def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
     labels = [None if n is None else tuple(str(x) for x in n) for n in names]
     table = contents["outcomes"]
     rows = table.tolist() if isinstance(table, np.ndarray) else table
-    if not isinstance(rows, list) or not rows or any(not isinstance(r, list) or len(r) != 5 for r in rows):
+    if not isinstance(rows, list) or any(not isinstance(r, list) or len(r) != 5 for r in rows):
         raise TableError("outcomes must be rows of five: state, action, next state, probability, reward")
     counts = [
         _count(contents, "num_states", labels[0], [x for row in rows for x in (row[0], row[2])]),
@@ -167,6 +174,20 @@ def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
         counts[0],
         counts[1],
     )
+
+
+def _endings(contents: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the names of the endings, which of them are success, and the ending that each state is."""
+    for name in _ENDINGS:
+        if name not in contents or np.ndim(contents[name]) != 1:
+            raise TableError(f"{' and '.join(_ENDINGS)} must be given together, each as a list")
+    names, wins, of = (np.asarray(contents[name]) for name in _ENDINGS)
+    if len(names) == 0 or len(names) != len(wins) or wins.dtype != np.bool_:
+        raise TableError("ending_success must hold true or false for each of ending_names")
+    if of.dtype.kind not in "iu" or ((of < -1) | (of >= len(names))).any():
+        raise TableError(f"ending_of must hold -1 or an index of the {len(names)} ending_names per state")
+    endings = tuple(Ending(str(name), bool(win)) for name, win in zip(names, wins, strict=True))
+    return {"endings": endings, "ending_of": of.astype(np.int32)}
 
 
 def _count(contents: Mapping[str, Any], key: str, names: tuple[str, ...] | None, seen: list[Any]) -> int:

@@ -152,6 +152,10 @@ class TabularMDP:
         start = resolve_initial(initial, num_states, names)
         if ending_of is None:
             endings, ending_of = _endings_from_success(success, is_absorbing, names, labels)
+        elif ending_of.shape != (num_states,) or success is not None:
+            raise TableError(
+                f"ending_of must have one entry per state, [{num_states}], and success be left out"
+            )
 
         def fail(s: int, a: int, what: str) -> TableError:
             return TableError(f"state {labels[s]!r}, action {action_labels[a]!r}: {what}")

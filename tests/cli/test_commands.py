@@ -1,0 +1,175 @@
+"""The command line as its users see it: tables, JSON, files, and one sentence for every mistake."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polinfer
+from polinfer.cli import main
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main([*words, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1  # nothing else on standard output
+    record = json.loads(out)
+    assert isinstance(record, dict)
+    return record
+
+
+def test_list_shows_every_domain_and_method(capsys: pytest.CaptureFixture[str]) -> None:
+    record = run_json(capsys, "list")
+    assert {d["name"] for d in record["domains"]} >= {"gridworld/multimodal", "bandit"}  # type: ignore[attr-defined]
+    assert [m["name"] for m in record["methods"]] == ["vsmc", "svi", "iwae", "exact"]  # type: ignore[attr-defined]
+    assert main(["list"]) == 0
+    assert "gridworld/multimodal" in capsys.readouterr().out
+
+
+def test_plan_exact_prints_what_the_contract_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    record = run_json(capsys, "plan", "gridworld/ablation", "--method", "exact", "--out", str(tmp_path))
+    assert record["domain"] == "gridworld/ablation"
+    assert record["method"] == "exact"
+    assert record["seeds"] == 1
+    assert set(record["return"]) == {"mean", "std", "q05", "q95", "tail05", "tail95"}  # type: ignore[call-overload]
+    table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
+    exact = polinfer.exact.policy_posterior(table)
+    assert exact.posterior is not None
+    assert record["log_evidence"] == pytest.approx(exact.posterior.log_evidence, abs=1e-12)
+    value = polinfer.exact.evaluate_policy(table, exact.policy)
+    assert record["return"]["mean"] == pytest.approx(value.expected_return, abs=1e-5)  # type: ignore[index]
+    assert record["success"] == pytest.approx(value.success, abs=1e-5)
+    for name, policy in (("policy", exact.policy), ("reach_policy", exact.posterior.reach_policy)):
+        rows = {row["state"]: row for row in record[name]}  # type: ignore[attr-defined]
+        assert set(rows) == {"(1,1)", "(1,2)", "(2,1)", "(2,2)"}
+        for state, row in rows.items():
+            assert set(row) == {"state", "probs", "occupancy"}
+            np.testing.assert_allclose(row["probs"], policy[table.state_names.index(state)], atol=1e-6)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "config.json",
+        "policy.safetensors",
+        "summary.json",
+        "policy.png",
+        "returns.png",
+    }
+
+
+def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--sweeps", "200", "--episodes", "100"]
+    record = run_json(capsys, *words, "--out", str(tmp_path / "run"))
+    assert record["seeds"] == 2
+    assert record["settings"]["train"]["sweep"]["particles"] == 10  # type: ignore[index]
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == record
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        "config.json",
+        "metrics.jsonl",
+        "policy.safetensors",
+        "summary.json",
+        "policy.png",
+        "returns.png",
+        "training.png",
+    }
+    assert polinfer.load(tmp_path / "run").seeds == 2
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert "holds files already" in capsys.readouterr().err
+
+
+def test_methods_set_what_they_stand_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["plan", "continuation", "--horizon", "4", "--sweeps", "50", "--episodes", "10"]
+    svi = run_json(capsys, *words, "--method", "svi", "--out", str(tmp_path / "svi"))
+    assert svi["settings"]["train"]["sweep"]["particles"] == 1  # type: ignore[index]
+    iwae = run_json(capsys, *words, "--method", "iwae", "--out", str(tmp_path / "iwae"))
+    assert iwae["settings"]["train"]["sweep"]["resample_below"] == 0  # type: ignore[index]
+
+
+def test_plan_takes_table_files_and_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table = polinfer.tabulate(polinfer.make("probe/fork"))
+    for name in ("fork.npz", "fork.json"):
+        polinfer.save_table(table, tmp_path / name)
+        record = run_json(
+            capsys, "plan", str(tmp_path / name), "--method", "exact", "--out", str(tmp_path / f"{name}-run")
+        )
+        assert record["log_evidence"] == pytest.approx(1.0804857371505)
+    (tmp_path / "map.txt").write_text("S.G\n.W.\n")
+    words = ["plan", "gridworld", "--map", str(tmp_path / "map.txt"), "--horizon", "5", "--method", "exact"]
+    record = run_json(capsys, *words, "--out", str(tmp_path / "map-run"))
+    assert record["horizon"] == 5
+    assert polinfer.load(tmp_path / "map-run").exact is not None
+
+
+def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    record = run_json(capsys, "compare", "probe/three-targets", "--out", str(tmp_path / "a"))
+    names = [answer["name"] for answer in record["answers"]]  # type: ignore[attr-defined]
+    assert names == [
+        "policy posterior",
+        "soft (alpha=1)",
+        "control as inference",
+        "risk seeking (1)",
+        "risk averse (-1)",
+        "stationary optimum",
+        "finite-horizon optimum",
+        "uniform",
+    ]
+    assert record["answers"][2]["distance_to_posterior"] == pytest.approx(0.4326, abs=1e-3)  # type: ignore[index]
+    assert (tmp_path / "a" / "policies.png").stat().st_size > 5_000
+    assert main(["compare", "gridworld/flat", "--limit", "1000"]) == 0
+    captured = capsys.readouterr()
+    assert "soft (alpha=1)" in captured.out
+    assert "1,073,741,824" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["plan", "gridworld/multimdal"], "did you mean 'gridworld/multimodal'"),
+        (["plan", "nowhere.npz"], "no such file"),
+        (["plan", "gridworld", "--method", "exact"], "needs the option 'map'"),
+        (["plan", "gridworld", "--map", "no-such-map.txt"], "neither a file nor a map"),
+        (["plan", "continuation", "--set", "rho=2"], "rho must lie in 0..1"),
+        (["plan", "continuation", "--set", "rho=fast"], "wrong kind of value"),
+        (["plan", "continuation", "--set", "rho"], "--set takes KEY=VALUE"),
+        (["plan", "continuation", "--set", "roh=0.5"], "did you mean 'rho'"),
+        (["plan", "continuation", "--set", "horizon=3", "--horizon", "4"], "given twice"),
+        (["plan", "continuation", "--horizon", "0"], "horizon must be at least 1"),
+        (["plan", "continuation", "--particles", "0"], "particles must be at least 1"),
+        (["plan", "gridworld/flat", "--method", "exact"], "1,073,741,824 deterministic policies"),
+        (["plan", "continuation", "--resume"], "--resume needs --out"),
+        (["compare", "bandit", "--alpha", "0"], "alpha must be above zero"),
+        (["plan", "continuation", "--reward-scale", "inf"], "reward_scale must be a finite number"),
+    ],
+)
+def test_every_mistake_is_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    says: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(words)
+    except SystemExit as stop:  # mistakes that the parser finds itself
+        code = stop.code
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    # The terminal may fold the sentence; it stays one.
+    assert says in " ".join(captured.err.split())
+    assert "Traceback" not in captured.err
+    assert not list(tmp_path.glob("runs/*/policy.safetensors"))
+
+
+def test_debug_shows_the_traceback() -> None:
+    with pytest.raises(polinfer.PolinferError, match="did you mean"):
+        main(["plan", "gridworld/multimdal", "--debug"])
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["plan", "--help"], ["compare", "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert "--resample-below" in text
+    assert "gridworld/multimodal --seeds 25" in " ".join(text.split())

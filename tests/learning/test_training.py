@@ -1,0 +1,184 @@
+"""Training against closed forms, and the promises that let it be batched, resumed and trusted."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polinfer
+from polinfer.errors import PolinferError
+from polinfer.infer import train_config
+from polinfer.learning.train import make_trainer, table_log_policy
+from polinfer.mdp import Transition
+from polinfer.tabular import TabularMDP
+
+LOOP = polinfer.make("continuation", rho=0.5, horizon=4)
+
+
+def probs_of(posterior: polinfer.Posterior) -> np.ndarray:
+    table = posterior.table_probs()
+    assert table is not None
+    return table
+
+
+def test_one_particle_finds_the_posterior_of_the_continuation_example() -> None:
+    posterior = polinfer.infer(LOOP, "svi", sweeps=20_000, seeds=4, learning_rate=3e-4)
+    leave = probs_of(posterior)[:, 0, 1]
+    assert np.abs(leave - np.e / (1 + np.e)).max() < 0.02
+
+
+@pytest.mark.parametrize("means", [(0.2, 0.9), (0.1, 0.5, 0.95)])
+def test_one_particle_finds_the_posterior_of_bandits(means: tuple[float, ...]) -> None:
+    posterior = polinfer.infer(
+        polinfer.make("bandit", means=means), "svi", sweeps=20_000, seeds=4, learning_rate=3e-4
+    )
+    expected = np.exp(means) / np.exp(means).sum()
+    assert np.abs(probs_of(posterior)[:, 0] - expected).max() < 0.02
+
+
+def test_evidence_of_one_particle_at_its_optimum_is_the_exact_log_evidence() -> None:
+    # With one particle E[log Z-hat] is the evidence lower bound, tight where q is the posterior.
+    posterior = polinfer.infer(LOOP, "svi", sweeps=20_000, seeds=4, learning_rate=3e-4)
+    exact = np.log((1 + np.e) / 2)
+    last = posterior.trace.log_evidence[-20:]
+    stderr = last.std() / np.sqrt(last.size)
+    assert abs(last.mean() - exact) < 5 * stderr + 0.001
+
+
+def test_a_seed_alone_is_the_same_as_in_a_batch() -> None:
+    config = train_config("vsmc", sweeps=40, particles=3, learning_rate=1e-2)
+    trainer = make_trainer(LOOP, config, True)
+    start, end = jnp.asarray(0), jnp.asarray(40)
+    together, _ = trainer.run(trainer.init([5, 6, 7]), start, end)
+    alone, _ = trainer.run(trainer.init([6]), start, end)
+    rows = [jax.vmap(lambda p: table_log_policy(LOOP, p))(state.proposal) for state in (together, alone)]
+    np.testing.assert_allclose(rows[0][1], rows[1][0], rtol=1e-4)
+    assert np.abs(rows[0][0] - rows[0][1]).max() > 1e-4  # other seeds differ
+
+
+def test_table_path_and_network_path_take_the_same_steps() -> None:
+    config = train_config("vsmc", sweeps=30, particles=4, learning_rate=1e-2, sweeps_per_update=2)
+    grid = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=5))
+    ends = []
+    for by_table in (True, False):
+        trainer = make_trainer(grid, config, by_table)
+        state, _ = trainer.run(trainer.init([1]), jnp.asarray(0), jnp.asarray(15))
+        ends.append(np.asarray(jax.vmap(lambda p: table_log_policy(grid, p))(state.proposal)))
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-4)
+    assert np.abs(ends[0] - np.log(0.25)).max() > 0.01
+
+
+def test_training_compiles_once() -> None:
+    make_trainer.cache_clear()
+    for seed in (0, 3):
+        polinfer.infer(LOOP, "svi", sweeps=250, seed=seed)
+    assert make_trainer.cache_info().misses == 1
+    config = train_config("svi", sweeps=250)
+    trainer = make_trainer(LOOP, config, True)
+    assert trainer.run._cache_size() == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"baseline": "running"},
+        {"baseline": "leave-one-out", "sweeps_per_update": 4},
+        {"proposal": "table", "learning_rate": 0.02},
+        {"memo_refresh": 0.3},
+        {"deterministic": False},
+        {"coupled": False},
+        {"resampling": "multinomial", "resample_below": 1.0},
+    ],
+)
+def test_every_setting_trains_towards_more_evidence(settings: dict[str, object]) -> None:
+    # Leaving pays 6 here: under the uniform policy log Z-hat is well below its best.
+    loud = polinfer.make("continuation", rho=0.5, horizon=4, reward_scale=6)
+    chosen = {"learning_rate": 3e-3, "particles": 3, "sweeps": 2_000} | settings
+    trace = polinfer.infer(loud, seeds=2, **chosen).trace
+    assert trace.log_evidence[-20:].mean() > trace.log_evidence[:2].mean() + 0.3
+
+
+def test_illegal_actions_keep_probability_zero() -> None:
+    table = TabularMDP(
+        np.eye(2)[np.array([[1, 1, 1], [1, 1, 1]])],
+        [[1.0, 5.0, -1.0], [0.0, 0.0, 0.0]],
+        0,
+        [False, True],
+        2,
+        legal=np.array([[True, False, True], [True, True, True]]),
+    )
+    posterior = polinfer.infer(table, "svi", sweeps=5_000, learning_rate=1e-3)
+    probs = posterior.action_probs(0)
+    assert probs[1] == 0
+    assert abs(probs[0] - np.exp(1) / (np.exp(1) + np.exp(-1))) < 0.03
+
+
+@dataclass(frozen=True)
+class Cracked:
+    """A simulator whose reward is not a number in one state."""
+
+    num_actions: int = 2
+    horizon: int = 3
+
+    def init(self, key: jax.Array) -> jax.Array:
+        return jnp.zeros((), jnp.int32)
+
+    def step(self, key: jax.Array, state: jax.Array, action: jax.Array) -> Transition:
+        reward = jnp.where((state == 1) & (action == 1), jnp.nan, 0.5)
+        return Transition(jnp.minimum(state + 1, 2), jnp.where(state == 2, 0.0, reward), state + 1 >= 2)
+
+    def encode(self, state: jax.Array) -> jax.Array:
+        return jax.nn.one_hot(state, 3, dtype=jnp.float32)
+
+    def identity(self, state: jax.Array) -> jax.Array:
+        return state[None]
+
+    def legal(self, state: jax.Array) -> jax.Array:
+        return jnp.ones(2, jnp.bool_)
+
+
+class Lopsided(Cracked):
+    """A simulator whose state changes its shape on the way."""
+
+    def step(self, key: jax.Array, state: jax.Array, action: jax.Array) -> Transition:
+        return Transition(jnp.zeros(2, jnp.int32), jnp.zeros(()), jnp.asarray(True))
+
+
+def test_a_state_of_another_shape_ends_in_a_sentence() -> None:
+    with pytest.raises(PolinferError, match=r"state like init's, int32\[\], got int32\[2\]"):
+        polinfer.infer(Lopsided(), sweeps=50)
+
+
+def test_a_reward_that_is_not_a_number_ends_in_a_sentence() -> None:
+    with pytest.raises(PolinferError, match="not a finite number"):
+        polinfer.infer(Cracked(), sweeps=50)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"particles": 0}, "particles must be at least 1"),
+        ({"sweeps": 0}, "sweeps must be at least 1"),
+        ({"learning_rate": -1.0}, "learning_rate must be above zero"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above zero"),
+        ({"resample_below": 1.5}, r"resample_below must lie in 0..1"),
+        ({"memo_refresh": -0.1}, r"memo_refresh must lie in 0..1"),
+        ({"resampling": "residual"}, "resampling must be"),
+        ({"baseline": "leave-one-out"}, "needs sweeps_per_update of at least 2"),
+        ({"partcles": 3}, "did you mean 'particles'"),
+        ({"method": "vsmcc"}, "did you mean 'vsmc'"),
+        ({"method": "svi", "particles": 5}, "means particles=1"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"method": "exact", "particles": 5}, "no setting 'particles'"),
+    ],
+)
+def test_bad_values_are_named(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(PolinferError, match=words):
+        polinfer.infer(LOOP, **settings)  # type: ignore[arg-type]
+
+
+def test_the_table_proposal_needs_a_table() -> None:
+    with pytest.raises(PolinferError, match="needs a problem that fits a table"):
+        polinfer.infer(Cracked(), proposal="table", sweeps=10)
