@@ -1,6 +1,5 @@
 """Run folders: stopped anywhere, a run ends as if it had not been."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -98,19 +97,22 @@ def test_new_folders_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_kill_and_resume_on_the_command_line(tmp_path: Path) -> None:
-    """A real `kill -9` in the middle, then `--resume`: the same files as an undisturbed run."""
+    """A real `kill -9` in the middle, then `--resume`: the files of an undisturbed run in this process."""
     command = [sys.executable, "-m", "polinfer", "plan", "continuation", "--horizon", "4", "--seeds", "2"]
-    command += ["--sweeps", "3000", "--particles", "3", "--episodes", "10", "--json"]
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
-    killed = tmp_path / "killed"
-    process = subprocess.Popen([*command, "--out", str(killed)], **quiet)  # type: ignore[call-overload]
+    command += ["--sweeps", "20000", "--particles", "3", "--episodes", "10", "--json"]
+    command += ["--out", str(tmp_path / "killed")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "killed" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (killed / "policy.safetensors").exists()
-    subprocess.run([*command, "--out", str(killed), "--resume"], check=True, **quiet)  # type: ignore[call-overload]
-    subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, **quiet)  # type: ignore[call-overload]
-    assert read(killed) == read(tmp_path / "whole")
+    assert (tmp_path / "killed" / "checkpoint.safetensors").exists()
+    assert not (tmp_path / "killed" / "policy.safetensors").exists()
+    subprocess.run([*command, "--resume"], check=True, capture_output=True)
+    config = train_config("vsmc", sweeps=20_000, particles=3)
+    (tmp_path / "whole").mkdir()
+    train_in_folder(LOOP, "vsmc", config, tmp_path / "whole", seed=0, seeds=2)
+    killed, whole = read(tmp_path / "killed"), read(tmp_path / "whole")
+    for name in ("metrics.jsonl", "policy.safetensors"):
+        assert killed[name] == whole[name]

@@ -100,7 +100,9 @@ class Posterior:
 
     def sample_policy(self, seed: int, member: int = 0) -> SampledPolicy:
         """Draw one deterministic policy: it gives the same action whenever it is asked about a state."""
-        return SampledPolicy(self[member], int(seed))
+        if not 0 <= member < self.seeds:
+            raise PolinferError(f"member must lie in 0..{self.seeds - 1}, got {member}")
+        return SampledPolicy(self, int(seed), member)
 
     def predict(self, obs: State, deterministic: bool = False, seed: int | None = None) -> tuple[int, None]:
         """Choose an action as stable-baselines does: ``(action, None)``.
@@ -142,6 +144,15 @@ class Posterior:
         )
 
     @cached_property
+    def _committed(self) -> Callable[[Array, State], Array]:
+        """From a seed and a state to the action of each member's sampled policy, ``[seeds]``."""
+        return jax.jit(
+            lambda seed, state: jax.vmap(committed_action, in_axes=(None, None, 0))(
+                seed_words(seed), self.view.identity(state), jnp.exp(self._log_probs(state))
+            )
+        )
+
+    @cached_property
     def _index(self) -> dict[bytes, int]:
         assert isinstance(self.view, TabularMDP)
         return {row.tobytes(): i for i, row in enumerate(self.view.identities)}
@@ -180,14 +191,12 @@ class SampledPolicy:
 
     posterior: Posterior
     seed: int
+    member: int = 0
 
     def __call__(self, state: State) -> int:
         """Return the action that this policy takes in `state`."""
-        view = self.posterior.view
-        inner = self.posterior._to_view(state)
-        words = seed_words(jnp.asarray(self.seed % 2**32, jnp.uint32))
-        probs = jnp.exp(jnp.asarray(self.posterior.log_probs(state)))
-        return int(committed_action(words, view.identity(inner), probs))
+        seed = jnp.asarray(self.seed % 2**32, jnp.uint32)
+        return int(self.posterior._committed(seed, self.posterior._to_view(state))[self.member])
 
 
 def committed_action(words: Array, identity: Array, probs: Array) -> Array:

@@ -27,24 +27,18 @@ def test_one_particle_finds_the_posterior_of_the_continuation_example() -> None:
     posterior = polinfer.infer(LOOP, "svi", sweeps=20_000, seeds=4, learning_rate=3e-4)
     leave = probs_of(posterior)[:, 0, 1]
     assert np.abs(leave - np.e / (1 + np.e)).max() < 0.02
+    # With one particle E[log Z-hat] is the evidence lower bound, tight where q is the posterior.
+    last = posterior.trace.log_evidence[-20:]
+    assert abs(last.mean() - np.log((1 + np.e) / 2)) < 5 * last.std() / np.sqrt(last.size) + 0.001
 
 
-@pytest.mark.parametrize("means", [(0.2, 0.9), (0.1, 0.5, 0.95)])
-def test_one_particle_finds_the_posterior_of_bandits(means: tuple[float, ...]) -> None:
+def test_one_particle_finds_the_posterior_of_a_bandit() -> None:
+    means = (0.1, 0.5, 0.95)
     posterior = polinfer.infer(
         polinfer.make("bandit", means=means), "svi", sweeps=20_000, seeds=4, learning_rate=3e-4
     )
     expected = np.exp(means) / np.exp(means).sum()
     assert np.abs(probs_of(posterior)[:, 0] - expected).max() < 0.02
-
-
-def test_evidence_of_one_particle_at_its_optimum_is_the_exact_log_evidence() -> None:
-    # With one particle E[log Z-hat] is the evidence lower bound, tight where q is the posterior.
-    posterior = polinfer.infer(LOOP, "svi", sweeps=20_000, seeds=4, learning_rate=3e-4)
-    exact = np.log((1 + np.e) / 2)
-    last = posterior.trace.log_evidence[-20:]
-    stderr = last.std() / np.sqrt(last.size)
-    assert abs(last.mean() - exact) < 5 * stderr + 0.001
 
 
 def test_a_seed_alone_is_the_same_as_in_a_batch() -> None:
@@ -83,21 +77,20 @@ def test_training_compiles_once() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"baseline": "running"},
-        {"baseline": "leave-one-out", "sweeps_per_update": 4},
-        {"proposal": "table", "learning_rate": 0.02},
-        {"memo_refresh": 0.3},
+        {"baseline": "running", "resampling": "stratified"},
+        {"baseline": "leave-one-out", "sweeps_per_update": 4, "coupled": False},
+        {"proposal": "table", "learning_rate": 0.02, "resampling": "multinomial", "resample_below": 1.0},
         {"deterministic": False},
-        {"coupled": False},
-        {"resampling": "multinomial", "resample_below": 1.0},
     ],
 )
-def test_every_setting_trains_towards_more_evidence(settings: dict[str, object]) -> None:
-    # Leaving pays 6 here: under the uniform policy log Z-hat is well below its best.
-    loud = polinfer.make("continuation", rho=0.5, horizon=4, reward_scale=6)
-    chosen = {"learning_rate": 3e-3, "particles": 3, "sweeps": 2_000} | settings
-    trace = polinfer.infer(loud, seeds=2, **chosen).trace
-    assert trace.log_evidence[-20:].mean() > trace.log_evidence[:2].mean() + 0.3
+def test_training_reaches_the_evidence_of_its_target(settings: dict[str, object]) -> None:
+    # Returns are certain, so log Z-hat at the best proposal is log Z; the uniform one falls short by 0.5.
+    loud = polinfer.make("continuation", rho=0.0, horizon=4, reward_scale=6)
+    posterior = polinfer.infer(
+        loud, particles=3, seeds=2, **{"sweeps": 4_000, "learning_rate": 3e-3} | settings
+    )
+    log_evidence = np.log((1 + np.exp(6)) / 2)
+    assert abs(posterior.trace.log_evidence[-20:].mean() - log_evidence) < 0.02
 
 
 def test_illegal_actions_keep_probability_zero() -> None:
