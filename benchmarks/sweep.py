@@ -41,8 +41,8 @@ def compiled(seeds: int, by_table: bool, sweeps: int, particles: int = 10) -> fl
 
 def reference(sweeps: int) -> float:
     """Return microseconds per sweep of the reference engine, without the update."""
+    from polinfer.sweep import SweepRandomness, as_simulator, run_reference_sweep
     from polinfer.sweep.config import SweepConfig
-    from polinfer.sweep.reference import SweepRandomness, as_simulator, run_reference_sweep
 
     simulator = as_simulator(GRID)
     even = [float(np.log(0.25))] * 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from numbers import Real
 
 
 class PolinferError(ValueError):
@@ -45,16 +46,17 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def check_discount(discount: float) -> float:
-    """Return `discount` if it lies in 0..1."""
-    if not 0 <= discount <= 1:
-        raise PolinferError(f"discount must lie in 0..1, got {discount}")
-    return float(discount)
+def check_share(name: str, value: float) -> float:
+    """Return `value` if it is a number in 0..1; name it otherwise."""
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise PolinferError(f"{name} must lie in 0..1, got {value!r}")
+    return float(value)
 
 
 def check_at_least(name: str, value: int, least: int) -> int:
     """Return `value` if it is an integer of at least `least`; name it otherwise."""
-    if isinstance(value, bool) or not math.isfinite(value) or int(value) != value:
+    whole = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or int(value) != value:
         raise PolinferError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise PolinferError(f"{name} must be at least {least}, got {value}")

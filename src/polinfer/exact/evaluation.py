@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError, check_at_least, check_discount
+from polinfer.errors import PolinferError, check_at_least, check_share
 from polinfer.exact.solution import Floats
 from polinfer.mdp import constant
 from polinfer.tabular.table import TabularMDP
@@ -112,7 +112,7 @@ def evaluate_policy(
     """
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     stages = check_policy(table, policy, steps)
-    check_discount(discount)
+    check_share("discount", discount)
     with jax.enable_x64(True):
         staged = constant(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
         arrays = (

@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from polinfer.errors import check_at_least, check_discount
+from polinfer.errors import check_at_least, check_share
 from polinfer.exact.evaluation import average_over_time
 from polinfer.exact.solution import Result, Solution
 from polinfer.mdp import constant
@@ -170,7 +170,7 @@ def solve_finite(
 ) -> Solution:
     """Solve by backward induction over `horizon` steps; the policy depends on time."""
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
-    discount = check_discount(discount)
+    discount = check_share("discount", discount)
     with jax.enable_x64(True):
         numbers = _numbers(objective, discount)
         value, stages = _induce(as_model(table), numbers, kind=objective.kind, horizon=steps)
@@ -197,7 +197,7 @@ def solve_stationary(
     max_iterations: int,
 ) -> Solution:
     """Iterate the backup to its fixed point; the policy does not depend on time."""
-    discount = check_discount(discount)
+    discount = check_share("discount", discount)
     check_at_least("max_iterations", max_iterations, 1)
     with jax.enable_x64(True):
         value, policy, residual, count = _iterate(

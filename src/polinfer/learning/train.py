@@ -13,7 +13,7 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 from jax import Array
 
-from polinfer.errors import PolinferError, check_at_least
+from polinfer.errors import PolinferError, check_at_least, check_share
 from polinfer.learning.objective import Baseline, evidence_to_go, leave_one_out, vsmc_coefficients
 from polinfer.learning.proposal import NetworkProposal, Proposal, ProposalKind, TableProposal, log_policy
 from polinfer.mdp import MDP
@@ -54,8 +54,7 @@ class TrainConfig:
         check_at_least("depth", self.depth, 0)
         if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise PolinferError(f"learning_rate must be above zero, got {self.learning_rate}")
-        if not 0 <= self.final_rate_share <= 1:
-            raise PolinferError(f"final_rate_share must lie in 0..1, got {self.final_rate_share}")
+        check_share("final_rate_share", self.final_rate_share)
         if self.baseline not in ("none", "running", "leave-one-out"):
             raise PolinferError(f"baseline must be none, running or leave-one-out, got {self.baseline!r}")
         if self.baseline == "leave-one-out" and self.sweeps_per_update < 2:

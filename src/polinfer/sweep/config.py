@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from polinfer.errors import PolinferError, check_at_least
+from polinfer.errors import PolinferError, check_at_least, check_share
 
 Resampling = Literal["systematic", "stratified", "multinomial"]
 
@@ -31,8 +31,7 @@ class SweepConfig:
     def __post_init__(self) -> None:
         check_at_least("particles", self.particles, 1)
         for name in ("resample_below", "memo_refresh"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise PolinferError(f"{name} must lie in 0..1, got {getattr(self, name)}")
+            check_share(name, getattr(self, name))
         if self.resampling not in ("systematic", "stratified", "multinomial"):
             raise PolinferError(
                 f"resampling must be systematic, stratified or multinomial, got {self.resampling!r}"

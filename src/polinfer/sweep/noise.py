@@ -85,9 +85,16 @@ def _hash(seed: Array, words: list[Array]) -> Array:
         mixed = word.astype(jnp.uint32) * jnp.uint32(0xCC9E2D51)
         mixed = _rotate(mixed, 15) * jnp.uint32(0x1B873593)
         state = _rotate(state ^ mixed, 13) * jnp.uint32(5) + jnp.uint32(0xE6546B64)
-    state = (state ^ (state >> 16)) * jnp.uint32(0x85EBCA6B)
-    state = (state ^ (state >> 13)) * jnp.uint32(0xC2B2AE35)
-    return jnp.bitwise_xor(state, state >> 16)
+    # The words are mixed into each other last: each of them then carries all 64 bits of the seed.
+    first = _finish(state[0] + _rotate(state[1], 16))
+    second = _finish(state[1] + first)
+    return jnp.stack([first, second])
+
+
+def _finish(word: Array) -> Array:
+    word = (word ^ (word >> 16)) * jnp.uint32(0x85EBCA6B)
+    word = (word ^ (word >> 13)) * jnp.uint32(0xC2B2AE35)
+    return word ^ (word >> 16)
 
 
 def _rotate(word: Array, bits: int) -> Array:
