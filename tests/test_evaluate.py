@@ -62,6 +62,18 @@ def test_one_policy_per_episode_agrees_with_enumeration() -> None:
     assert abs(weight @ returns - evaluate_policy(GRID, probs).expected_return) > 0.05
 
 
+def test_policies_drawn_from_the_exact_posterior_earn_its_expected_return() -> None:
+    # The choices of two states are dependent under the posterior: marginals would earn 1.16 here, not 1.46.
+    fork = polinfer.make("probe/fork")
+    posterior = polinfer.infer(fork, "exact")
+    assert posterior.exact is not None
+    simulated = polinfer.evaluate(fork, posterior, episodes=EPISODES, mode="thompson")
+    assert abs(simulated.mean[0] - posterior.exact.expected_return) < 5 * simulated.stderr[0]
+    drawn = [posterior.sample_policy(seed) for seed in range(200)]
+    returns = deterministic_returns(fork, np.array([[policy(s) for s in range(5)] for policy in drawn]))
+    assert abs(returns.mean() - posterior.exact.expected_return) < 5 * returns.std() / np.sqrt(200)
+
+
 def test_exact_evaluation_of_a_posterior() -> None:
     result = polinfer.evaluate(GRID, POSTERIOR, exactly=True)
     exact = [evaluate_policy(GRID, np.exp(row.astype(np.float64))).expected_return for row in ROWS]

@@ -11,7 +11,7 @@ import pytest
 import polinfer
 from polinfer.errors import PolinferError
 from polinfer.infer import train_config
-from polinfer.runs import new_folder, train_in_folder
+from polinfer.runs import choose_folder, train_in_folder
 
 LOOP = polinfer.make("continuation", rho=0.5, horizon=4)
 CONFIG = train_config("vsmc", sweeps=200, particles=3, learning_rate=1e-2)
@@ -73,6 +73,13 @@ def test_other_settings_are_refused_by_name(undisturbed: dict[str, bytes], tmp_p
         train_in_folder(LOOP, "vsmc", other, tmp_path, seed=0, seeds=2, resume=True)
 
 
+def test_another_problem_is_refused(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_bytes(undisturbed["config.json"])
+    other = polinfer.make("continuation", rho=0.25, horizon=4)
+    with pytest.raises(PolinferError, match=r"started with rho 0\.5, not 0\.25"):
+        train_in_folder(other, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True)
+
+
 def test_a_damaged_checkpoint_is_refused(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(undisturbed["config.json"])
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
@@ -83,17 +90,20 @@ def test_a_damaged_checkpoint_is_refused(undisturbed: dict[str, bytes], tmp_path
 def test_a_full_folder_is_never_overwritten_silently(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(PolinferError, match="holds files already"):
-        new_folder(tmp_path, "run", overwrite=False)
+        choose_folder(tmp_path, "run", overwrite=False)
     (tmp_path / "policy.safetensors").write_text("old")
-    assert new_folder(tmp_path, "run", overwrite=True) == tmp_path
+    assert choose_folder(tmp_path, "run", overwrite=True) == tmp_path
     assert (tmp_path / "thesis.tex").read_text() == "mine"
     assert not (tmp_path / "policy.safetensors").exists()
 
 
 def test_new_folders_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = [new_folder(None, "grid-vsmc", overwrite=False).as_posix() for _ in range(3)]
-    assert names == ["runs/grid-vsmc", "runs/grid-vsmc-2", "runs/grid-vsmc-3"]
+    for name in ("runs/grid-vsmc", "runs/grid-vsmc-2", "runs/grid-vsmc-3"):
+        folder = choose_folder(None, "grid-vsmc", overwrite=False)
+        assert folder.as_posix() == name
+        assert not folder.exists()  # a run that is refused leaves nothing behind
+        folder.mkdir(parents=True)
 
 
 def test_kill_and_resume_on_the_command_line(tmp_path: Path) -> None:

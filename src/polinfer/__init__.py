@@ -2,8 +2,10 @@
 
 from importlib.metadata import version as _version
 
-from polinfer import domains as _domains  # registers the built-in problems
-from polinfer import exact
+from polinfer import (
+    domains,  # registers the built-in problems
+    exact,
+)
 from polinfer.compare import compare
 from polinfer.errors import PolinferError
 from polinfer.evaluate import Evaluation, evaluate
@@ -11,7 +13,7 @@ from polinfer.infer import infer
 from polinfer.learning.train import TrainConfig
 from polinfer.mdp import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
 from polinfer.posterior import Posterior, SampledPolicy
-from polinfer.registry import domains, make, register
+from polinfer.registry import list_domains, make, register
 from polinfer.saving import load, save
 from polinfer.sweep import Sweep, SweepConfig
 from polinfer.tabular import TabularMDP, load_table, save_table, tabulate
@@ -39,6 +41,7 @@ __all__ = [
     "evaluate",
     "exact",
     "infer",
+    "list_domains",
     "load",
     "load_table",
     "make",
@@ -47,4 +50,3 @@ __all__ = [
     "save_table",
     "tabulate",
 ]
-del _domains

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from polinfer.exact.evaluation import uniform_policy
 from polinfer.posterior import Posterior
+from polinfer.tabular.table import TabularMDP
 
 _LOW_ESS = 0.3
 _LOW_ANCESTORS = 0.15
 _SPREAD = 0.1
+_UNMOVED = 0.05
 
 
 def diagnose(posterior: Posterior) -> list[str]:
@@ -56,6 +59,18 @@ def diagnose(posterior: Posterior) -> list[str]:
         if spread > _SPREAD:
             warnings.append(
                 f"Seeds disagree: their policies are {spread:.2f} (total variation) from their mean."
+            )
+    if table is not None and isinstance(posterior.view, TabularMDP):
+        even = uniform_policy(posterior.view)
+        moved = float(np.abs(table.mean(axis=0) - even)[~posterior.view.absorbing].sum(axis=-1).mean() / 2)
+        if moved < _UNMOVED:
+            warnings.append(
+                f"The policy has hardly left the uniform one (total variation {moved:.3f}): train for more "
+                "sweeps or at a higher learning rate."
+            )
+        if (posterior.view.initial > 0).sum() > 1:
+            warnings.append(
+                "The start is random: each sweep conditions on one start, so J is that of the start drawn."
             )
     about = (
         "With one world per sweep, an average over sweeps tends to E[softmax R], not to exp(E[R]) where "

@@ -7,9 +7,11 @@ with code 2; anything else is a bug of ours and keeps its traceback.
 from __future__ import annotations
 
 import difflib
-import math
+import sys
 from collections.abc import Iterable
-from numbers import Real
+from typing import Any
+
+import numpy as np
 
 
 class PolinferError(ValueError):
@@ -48,15 +50,35 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 def check_share(name: str, value: float) -> float:
     """Return `value` if it is a number in 0..1; name it otherwise."""
-    if not isinstance(value, Real) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise PolinferError(f"{name} must lie in 0..1, got {value!r}")
+    return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether `value` is one real number (not a truth value), finite or not."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether `value` is one whole number."""
+    # In this order: int() of a number that is not finite raises.
+    return is_number(value) and (isinstance(value, int) or bool(np.isfinite(value))) and int(value) == value
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Return `value` if it is one finite number; name it otherwise."""
+    # Compared before it is converted: float() of a whole number beyond all floats raises.
+    if not is_number(value) or not abs(value) <= sys.float_info.max:
+        raise PolinferError(f"{name} must be a finite number, got {value!r}")
     return float(value)
 
 
 def check_at_least(name: str, value: int, least: int) -> int:
     """Return `value` if it is an integer of at least `least`; name it otherwise."""
-    whole = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not whole or int(value) != value:
+    if not is_whole(value):
         raise PolinferError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise PolinferError(f"{name} must be at least {least}, got {value}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.mdp import MDP, HasEndings, State, invert_cumulative
-from polinfer.posterior import Posterior, committed_action
+from polinfer.posterior import Posterior
 from polinfer.sweep.compiled import move_by_words, start_from_words
 from polinfer.sweep.noise import as_uniform, derive_words, seed_words
 from polinfer.tabular.table import TabularMDP
@@ -113,7 +113,7 @@ def _simulate(
         state, over, gained, length = carry
         probs = jnp.exp(log_policy(state))
         if mode == "thompson":
-            action = committed_action(policy_words, view.identity(state), probs)
+            action = posterior.commit(policy_words, state, probs)
         else:
             action = invert_cumulative(as_uniform(derive_words(action_words, t)), probs)
         moved = move_by_words(view, derive_words(move_words, t), state, action)

@@ -70,6 +70,8 @@ def infer(
             f"unknown method {method!r}{suggest(method, METHODS)}; there are {', '.join(METHODS)}"
         )
     if method == "exact":
+        if seeds != 1:
+            raise PolinferError(f"method 'exact' has one answer; leave out seeds={seeds}")
         return infer_exact(mdp, **_only(settings, ("limit", "top")))
     config = train_config(method, **settings)
     return train(mdp, method, config, seed=seed, seeds=seeds, progress=progress)

@@ -73,6 +73,10 @@ class Posterior:
     trace: Trace = field(default_factory=lambda: empty_trace(1))
     exact: PolicyPosterior | None = None
 
+    def __repr__(self) -> str:
+        problem = type(self.mdp).__name__
+        return f"Posterior({self.method} on {problem}, {self.seeds} seed{'s' if self.seeds > 1 else ''})"
+
     def __getitem__(self, member: int) -> Posterior:
         if not -self.seeds <= member < self.seeds:
             raise IndexError(f"seed {member} of {self.seeds}")
@@ -146,11 +150,24 @@ class Posterior:
     @cached_property
     def _committed(self) -> Callable[[Array, State], Array]:
         """From a seed and a state to the action of each member's sampled policy, ``[seeds]``."""
-        return jax.jit(
-            lambda seed, state: jax.vmap(committed_action, in_axes=(None, None, 0))(
-                seed_words(seed), self.view.identity(state), jnp.exp(self._log_probs(state))
-            )
-        )
+
+        def commit(seed: Array, state: State) -> Array:
+            probs = jnp.exp(self._log_probs(state))
+            return jax.vmap(lambda row: self.commit(seed_words(seed), state, row))(probs)
+
+        return jax.jit(commit)
+
+    def commit(self, words: Array, state: State, probs: Array) -> Array:
+        """Return the action in a state of `view` of the sampled policy that `words` stand for."""
+        if self.exact is not None:
+            if self.exact.sampled_policies is None:
+                raise PolinferError(
+                    f"{self.exact.num_policies:,} policies were too many to keep for drawing whole policies; "
+                    "use mode 'resample', or a smaller problem"
+                )
+            drawn = jnp.asarray(self.exact.sampled_policies)
+            return drawn[words[0] % drawn.shape[0], state]
+        return committed_action(words, self.view.identity(state), probs)
 
     @cached_property
     def _index(self) -> dict[bytes, int]:
@@ -185,8 +202,9 @@ class Posterior:
 class SampledPolicy:
     """One deterministic policy drawn from a posterior (Thompson sampling).
 
-    The action of a state is a pure function of the seed and the state: the choice in one state is
-    independent of that in another, as the proposal's are, and nothing needs to be remembered.
+    The action of a state is a pure function of the seed and the state, and nothing needs to be remembered.
+    From ``exact`` it is a draw from the posterior over whole policies.  From a proposal, which is per state
+    independent, the choice in one state says nothing of that in another.
     """
 
     posterior: Posterior

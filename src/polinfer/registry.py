@@ -71,7 +71,7 @@ def register(name: str, factory: Factory, summary: str = "", **defaults: Any) ->
     _DOMAINS[name] = Domain(name, factory, text, defaults)
 
 
-def domains() -> dict[str, Domain]:
+def list_domains() -> dict[str, Domain]:
     """Return all registered domains by name."""
     return dict(_DOMAINS)
 
@@ -91,6 +91,9 @@ def make(name: str, **options: Any) -> MDP:
         ...
     polinfer.errors.DomainError: unknown domain 'gridworld/multmodal' (did you mean ...
     """
+    if not isinstance(name, str | Path):
+        raise DomainError(f"a domain is named by text, got {name!r}")
+    name = str(name)
     if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
         return _make_from_file(name, options)
     if name not in _DOMAINS:

@@ -19,7 +19,7 @@ from polinfer.infer import Progress, initial_state, train
 from polinfer.learning.train import TrainConfig, TrainState
 from polinfer.mdp import MDP
 from polinfer.posterior import Posterior, Trace
-from polinfer.saving import CONFIG, POLICY, load, read_config, save, write_config
+from polinfer.saving import CONFIG, POLICY, TABLE, describe_problem, load, read_config, save, write_config
 from polinfer.storage import (
     flatten_arrays,
     plain,
@@ -29,26 +29,29 @@ from polinfer.storage import (
     write_atomically,
 )
 
-CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
+CHECKPOINT, METRICS, SUMMARY = "checkpoint.safetensors", "metrics.jsonl", "summary.json"
+FIGURES = ("policy.png", "returns.png", "training.png")
+RUN_FILES = (CONFIG, TABLE, CHECKPOINT, METRICS, POLICY, SUMMARY, *FIGURES)
 
 
-def new_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:
-    """Return an empty folder for a run: `wanted`, or a numbered one under ``runs/``."""
+def choose_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:
+    """Return the folder for a new run: `wanted`, or a numbered one under ``runs/``."""
     if wanted is None:
         names = (Path("runs") / (stem if n == 1 else f"{stem}-{n}") for n in range(1, 1_000_000))
-        wanted = next(path for path in names if not path.exists())
-    if wanted.exists() and not wanted.is_dir():
-        raise PolinferError(f"--out {wanted} is a file; name a folder")
-    if wanted.is_dir() and any(wanted.iterdir()):
-        if not overwrite:
-            raise PolinferError(
-                f"--out {wanted} holds files already; name another folder, or add --resume or --overwrite"
-            )
-        # Only what a run writes is removed: the folder may hold other things of the user's.
-        for name in (CONFIG, CHECKPOINT, METRICS, POLICY, "summary.json"):
-            (wanted / name).unlink(missing_ok=True)
-    wanted.mkdir(parents=True, exist_ok=True)
+        return next(path for path in names if not path.exists())
+    check_free(wanted, overwrite)
+    # Only what a run writes is removed: the folder may hold other things of the user's.
+    for name in RUN_FILES:
+        (wanted / name).unlink(missing_ok=True)
     return wanted
+
+
+def check_free(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that is a file, or that holds files unless `overwrite` is given."""
+    if folder.exists() and not folder.is_dir():
+        raise PolinferError(f"--out {folder} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise PolinferError(f"--out {folder} holds files already; name another folder or add --overwrite")
 
 
 def train_in_folder(
@@ -65,7 +68,8 @@ def train_in_folder(
     """Train with checkpoints in `folder`; with `resume`, go on from the last one, bit for bit."""
     settings = {"train": asdict(config), "seed": seed}
     if resume and (folder / CONFIG).exists():
-        _check_same(read_config(folder), {"method": method, "seeds": seeds, "settings": settings}, folder)
+        asked = {"method": method, "seeds": seeds, "settings": settings, "problem": describe_problem(mdp)}
+        _check_same(read_config(folder), asked, folder)
         if (folder / POLICY).exists():
             return load(folder, mdp)
     else:
@@ -116,8 +120,8 @@ def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> 
 
     def compare(old: Any, new: Any, name: str) -> None:
         if isinstance(old, dict) and isinstance(new, dict):
-            for key in new:
-                compare(old.get(key), new[key], key)
+            for key in old.keys() | new.keys():
+                compare(old.get(key), new.get(key), key)
         elif old != new:
             raise PolinferError(
                 f"{folder} was started with {name} {old!r}, not {new!r}; resume with the same settings"

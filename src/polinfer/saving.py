@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from polinfer.domains import GridWorld
 from polinfer.errors import PolinferError
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.infer import train_config
@@ -20,6 +21,7 @@ from polinfer.posterior import Posterior, Trace
 from polinfer.registry import make, spec_of
 from polinfer.storage import (
     flatten_arrays,
+    plain,
     read_arrays,
     read_json,
     unflatten_arrays,
@@ -33,14 +35,17 @@ VERSION = 1
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
 
 
-def describe_problem(mdp: MDP, folder: Path) -> dict[str, Any]:
-    """Write down how to make `mdp` again: its name and options, or the table itself."""
+def describe_problem(mdp: MDP) -> dict[str, Any]:
+    """Say how to make `mdp` again: by its name and options, or from a table that is saved beside."""
     spec = spec_of(mdp)
     if spec is not None:
-        return {"domain": spec.name, "options": spec.options}
+        options = dict(spec.options)
+        if isinstance(mdp, GridWorld) and "map" in options:
+            # The map itself: the file may be elsewhere, or another, when this is read.
+            options["map"] = "\n".join(mdp.rows)
+        return {"domain": spec.name, "options": plain(options)}
     if isinstance(mdp, TabularMDP):
-        save_table(mdp, folder / TABLE)
-        return {"table": TABLE}
+        return {"table": TABLE, "digest": mdp.digest}
     return {}
 
 
@@ -58,7 +63,11 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: MDP | None) -> 
 
 
 def write_config(folder: Path, mdp: MDP, method: str, seeds: int, settings: dict[str, Any]) -> None:
-    """Write ``config.json``."""
+    """Write ``config.json``, and the table where the problem is one without a name."""
+    problem = describe_problem(mdp)
+    if "table" in problem:
+        assert isinstance(mdp, TabularMDP)
+        save_table(mdp, folder / TABLE)
     write_json(
         folder / CONFIG,
         {
@@ -66,7 +75,7 @@ def write_config(folder: Path, mdp: MDP, method: str, seeds: int, settings: dict
             "version": VERSION,
             "method": method,
             "seeds": seeds,
-            "problem": describe_problem(mdp, folder),
+            "problem": problem,
             "settings": settings,
         },
     )
@@ -158,7 +167,7 @@ def _exact_from(arrays: dict[str, Any], source: Path) -> PolicyPosterior:
     fields: dict[str, Any] = {}
     for name in PolicyPosterior.__dataclass_fields__:
         array = arrays.get(f"exact.{name}")
-        if array is None and name != "reach_policy":
+        if array is None and name not in ("reach_policy", "sampled_policies"):
             raise PolinferError(f"{source}: {name!r} is missing; the file is damaged")
         fields[name] = array.item() if array is not None and array.ndim == 0 else array
     return PolicyPosterior(**fields)

@@ -51,6 +51,7 @@ def check_mdp(mdp: MDP, *, episodes: int = 64, seed: int = 0) -> Conformance:
     trace = _random_episodes(mdp, episodes, seed)
     _check_numbers(mdp, trace)
     _check_purity(mdp, trace)
+    _check_again(mdp, trace)
     _check_absorbing(mdp, trace)
     distinct = _check_identity(trace)
     _check_names_and_endings(mdp, trace)
@@ -137,17 +138,25 @@ def _check_methods(mdp: MDP) -> None:
     )
     if not same:
         raise _fail(f"step must return a state like init's, {_describe(state)}, got {_describe(moved.state)}")
-    if moved.reward.shape != () or not jnp.issubdtype(moved.reward.dtype, jnp.floating):
+    if (
+        not _is_array(moved.reward)
+        or moved.reward.shape != ()
+        or not jnp.issubdtype(moved.reward.dtype, jnp.floating)
+    ):
         raise _fail(f"step's reward must be a float scalar, got {_describe(moved.reward)}")
-    if moved.terminated.shape != () or moved.terminated.dtype != jnp.bool_:
+    if not _is_array(moved.terminated) or moved.terminated.shape != () or moved.terminated.dtype != jnp.bool_:
         raise _fail(f"step's terminated must be a bool scalar, got {_describe(moved.terminated)}")
     for name, rank, dtype in (("encode", 1, jnp.float32), ("identity", 1, jnp.int32)):
         got = _spec(f"{name}(state)", getattr(mdp, name), state)
-        if len(got.shape) != rank or got.dtype != dtype:
+        if not _is_array(got) or len(got.shape) != rank or got.dtype != dtype:
             raise _fail(f"{name} must return a {jnp.dtype(dtype).name} vector, got {_describe(got)}")
     legal = _spec("legal(state)", mdp.legal, state)
-    if legal.shape != (mdp.num_actions,) or legal.dtype != jnp.bool_:
+    if not _is_array(legal) or legal.shape != (mdp.num_actions,) or legal.dtype != jnp.bool_:
         raise _fail(f"legal must return bool [{mdp.num_actions}], one per action, got {_describe(legal)}")
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _describe(tree: Any) -> str:
@@ -213,10 +222,29 @@ def _check_purity(mdp: MDP, trace: _Trace) -> None:
     before = _flat((trace.reached, trace.reward, trace.terminated))
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(again), strict=True):
         # Compiled and uncompiled arithmetic may differ in the last digit of a reward, never in a state.
-        if not np.allclose(old, new, rtol=1e-5, atol=1e-6):
+        if not _close(old, new).all():
             raise _fail(
                 "step gives another outcome for an equal key, state and action; draw all noise from the key"
             )
+
+
+def _close(old: Any, new: Any) -> Any:
+    if np.issubdtype(old.dtype, np.floating):
+        return np.isclose(old, new, rtol=1e-5, atol=1e-6, equal_nan=True)
+    return old == new
+
+
+def _check_again(mdp: MDP, trace: _Trace) -> None:
+    """Trace every other method once more: equal states must give equal answers."""
+    state = _flat(trace.state)
+    for name, before in (("legal", trace.legal), ("identity", trace.identity), ("encode", trace.features)):
+        again = np.asarray(jax.vmap(getattr(mdp, name))(state))
+        if not _close(_flat(before), again).all():
+            raise _fail(f"{name} gives another answer for an equal state; it must depend on the state alone")
+    key = jax.random.key(0)
+    one, other = (jax.tree.leaves(jax.tree.map(np.asarray, mdp.init(key))) for _ in range(2))
+    if not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True)):
+        raise _fail("init gives another state for an equal key; draw all noise from the key")
 
 
 def _check_absorbing(mdp: MDP, trace: _Trace) -> None:
@@ -257,13 +285,29 @@ def _check_names_and_endings(mdp: MDP, trace: _Trace) -> None:
         ending = np.asarray(jax.vmap(mdp.ending)(_flat(trace.state)))
         if ((ending < -1) | (ending >= len(mdp.endings))).any():
             raise _fail(f"ending must return -1 or an index of the {len(mdp.endings)} endings")
+        going = ~trace.was_over.reshape(-1)
+        if (ending[going] >= 0).any():
+            raise _fail("ending must return -1 where the episode goes on")
 
 
 def _check_outcomes(mdp: EnumerableMDP, trace: _Trace) -> None:
     starts = mdp.starts()
     total = float(starts.probability.sum())
+    if not (np.asarray(starts.probability) >= 0).all():
+        raise _fail("starts' probabilities must be at least zero")
+    first = [x[:, 0] for x in jax.tree.leaves(trace.state)]
+    there = np.asarray(starts.probability)[None] > 0
+    for one, many in zip(first, jax.tree.leaves(starts.state), strict=True):
+        same = np.asarray(one[:, None] == np.asarray(many)[None])
+        there = there & same.reshape(*same.shape[:2], -1).all(axis=-1)
+    if abs(total - 1) <= 1e-5 and not there.any(axis=-1).all():
+        raise _fail("init drew a state that starts does not list")
     if abs(total - 1) > 1e-5:
         raise _fail(f"starts' probabilities sum to {total:.6g}, not to one")
+    one_state = jax.tree.map(lambda x: jnp.asarray(x[0, 0]), trace.state)
+    shape = _spec("outcomes(state, action)", mdp.outcomes, one_state, jnp.zeros((), jnp.int32))
+    if str(jax.tree.structure(shape.transition.state)) != str(jax.tree.structure(one_state)):
+        raise _fail("outcomes lists states unlike those of step")
     listed = jax.tree.map(
         np.asarray, jax.jit(jax.vmap(mdp.outcomes))(_flat(trace.state), _flat(trace.action))
     )
@@ -275,7 +319,15 @@ def _check_outcomes(mdp: EnumerableMDP, trace: _Trace) -> None:
     found = probability > 0
     drawn = (trace.reached, trace.reward, trace.terminated)
     for one, many in zip(jax.tree.leaves(_flat(drawn)), jax.tree.leaves(listed.transition), strict=True):
-        close = np.isclose(one[active][:, None], many[active], rtol=1e-5, atol=1e-6)
+        close = _close(one[active][:, None], many[active])
         found &= close.reshape(*close.shape[:2], -1).all(axis=-1)
     if not found.any(axis=-1).all():
         raise _fail("step drew something that outcomes does not list; the two must describe the same MDP")
+    # One drawn slot against its probability: z is standard normal if the odds agree.
+    hit = np.where(found, probability, 0.0).sum(axis=-1)
+    expected = (probability**2).sum(axis=-1)
+    unique = found.sum(axis=-1) == 1
+    hit, expected, p = hit[unique], expected[unique], probability[unique]
+    spread = (p**3).sum(axis=-1) - expected**2
+    if len(hit) and abs((hit - expected).sum()) > 6 * np.sqrt(max(spread.sum(), 1e-12)) + 1e-3:
+        raise _fail("step draws by other odds than outcomes lists; the two must describe the same MDP")

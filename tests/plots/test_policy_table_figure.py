@@ -101,7 +101,7 @@ def test_no_panels_are_refused():
 def some_of_each_family():
     """The grid worlds, and the first problem of each other family that needs no options."""
     chosen, families = [], set()
-    for name in polinfer.domains():
+    for name in polinfer.list_domains():
         family = name.split("/")[0]
         if name != "gridworld" and (family in ("gridworld", "probe") or family not in families):
             chosen.append(name)

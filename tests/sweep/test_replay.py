@@ -26,7 +26,7 @@ NEEDED = {"gridworld": {"map": "R.G\nS#W", "success_prob": 0.6}}
 
 def registered() -> list[str]:
     """Every domain; of numbered instances, ``family/1`` .. ``family/10``, the first and the last."""
-    names = list(polinfer.domains())
+    names = list(polinfer.list_domains())
     numbered: dict[str, list[str]] = defaultdict(list)
     for name in names:
         if name.split("/")[-1].isdigit():

@@ -23,7 +23,7 @@ from polinfer.compare import Comparison, as_json, compare
 from polinfer.exact.enumeration import DEFAULT_LIMIT
 from polinfer.mdp import MDP
 from polinfer.plots import PolicyPanel, save_figure
-from polinfer.runs import new_folder
+from polinfer.runs import check_free
 from polinfer.storage import write_json
 
 
@@ -54,7 +54,9 @@ class Compare:
         """Solve, print, draw."""
         started = time.perf_counter()
         mdp = self.problem.make()
-        folder = None if self.out is None else new_folder(self.out, "", self.overwrite)
+        folder = self.out
+        if folder is not None:
+            check_free(folder, self.overwrite)
         with enumeration_progress() as progress:
             result = compare(mdp, alpha=self.alpha, risk=self.risk, limit=self.limit, progress=progress)
         record = {
@@ -87,9 +89,9 @@ def comparison_table(domain: str, result: Comparison) -> Table:
         "policy, weighted by occupancy",
         caption_justify="left",
     )
-    table.add_column("method", no_wrap=True)
+    table.add_column("method", min_width=10)
     for column in ("return", "std", "5%", "95%", "success", "entropy", "distance"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for i, answer in enumerate(result.answers):
         table.add_row(
             answer.name,

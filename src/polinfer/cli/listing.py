@@ -11,7 +11,7 @@ from rich.table import Table
 
 from polinfer.cli.output import print_json, tables
 from polinfer.methods import METHODS
-from polinfer.registry import Domain, domains
+from polinfer.registry import Domain, list_domains
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class List:
                 {
                     "domains": [
                         {"name": d.name, "summary": d.summary, "options": _options(d)}
-                        for d in domains().values()
+                        for d in list_domains().values()
                     ],
                     "methods": [{"name": name, "summary": text} for name, text in METHODS.items()],
                 }
             )
             return
         found = Table("domain", "what it is", "options", title="problems", title_justify="left")
-        for domain in domains().values():
-            found.add_row(domain.name, escape(domain.summary), ", ".join(_options(domain)))
+        for domain in list_domains().values():
+            found.add_row(domain.name, escape(domain.summary.replace("`", "")), ", ".join(_options(domain)))
         methods = Table("method", "what it does", title="methods", title_justify="left")
         for name, text in METHODS.items():
             methods.add_row(name, text)

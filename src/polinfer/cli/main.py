@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Annotated
 
 import tyro
 
 from polinfer.cli.compare import Compare
 from polinfer.cli.listing import List
-from polinfer.cli.output import remarks
+from polinfer.cli.output import remarks, tables
 from polinfer.cli.plan import Plan
 from polinfer.errors import PolinferError
 
@@ -23,12 +24,15 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
+    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        tables().print(f"polinfer {version('polinfer')}")
+        return 0
     command = tyro.cli(
         Command,
         prog="polinfer",
         description="Planning in Markov decision processes as Bayesian inference over policies.",
         args=arguments,
-        config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff),
+        config=(tyro.conf.OmitSubcommandPrefixes,),
     )
     try:
         command.run()
@@ -37,11 +41,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         remarks().print(f"polinfer: {error}", style="red", markup=False, soft_wrap=True)
         return 2
-    except KeyboardInterrupt:
-        remarks().print("polinfer: stopped")
-        return 130
     except BrokenPipeError:
         # The reader of our output left (`polinfer list | head`): nothing is wrong.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        # A folder that cannot be written, a disk that is full: the user's to mend.
+        if command.debug:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        remarks().print(
+            f"polinfer: {error.strerror or error}{where}", style="red", markup=False, soft_wrap=True
+        )
+        return 2
+    except KeyboardInterrupt:
+        remarks().print("polinfer: stopped")
+        return 130
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,14 +13,14 @@ from polinfer.cli.figures import draw_run
 from polinfer.cli.output import enumeration_progress, print_json, remarks, tables, training_progress
 from polinfer.cli.plan_tables import plan_tables
 from polinfer.cli.problem import Problem
-from polinfer.errors import PolinferError
+from polinfer.cli.settings import TrainFlags, train_config_of
+from polinfer.errors import PolinferError, check_at_least
 from polinfer.evaluate import Mode, evaluate
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import infer_exact, train_config
-from polinfer.learning.train import TrainConfig
+from polinfer.infer import infer_exact
 from polinfer.mdp import MDP
 from polinfer.posterior import Posterior
-from polinfer.runs import new_folder, train_in_folder
+from polinfer.runs import SUMMARY, choose_folder, train_in_folder
 from polinfer.saving import save
 from polinfer.storage import write_json
 from polinfer.summary import summarise
@@ -41,7 +41,7 @@ class Plan:
     """Independent runs, trained at once."""
     seed: int = 0
     """The first seed."""
-    train: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    train: tyro.conf.OmitArgPrefixes[TrainFlags] = field(default_factory=TrainFlags)
     """Settings of training; 'exact' needs none."""
     limit: int = DEFAULT_LIMIT
     """For 'exact': the largest number of policies to enumerate."""
@@ -66,6 +66,11 @@ class Plan:
         mdp = self.problem.make()
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
+        check_at_least("episodes", self.episodes, 1)
+        if self.method == "exact" and (self.seeds != 1 or self.train != TrainFlags()):
+            raise PolinferError(
+                "method 'exact' has one answer and no training; leave out --seeds and its settings"
+            )
         folder = self._folder()
         posterior = self._infer(mdp, folder)
         evaluation = evaluate(
@@ -82,7 +87,7 @@ class Plan:
             **summarise(posterior, evaluation, time.perf_counter() - started),
             "run": str(folder),
         }
-        write_json(folder / "summary.json", record)
+        write_json(folder / SUMMARY, record)
         pictures = draw_run(posterior, evaluation, folder)
         if self.json:
             print_json(record)
@@ -99,7 +104,7 @@ class Plan:
             return self.out
         name = self.problem.domain
         stem = Path(name).stem if Path(name).suffix else name.replace("/", "-")
-        return new_folder(self.out, f"{stem}-{self.method}", self.overwrite)
+        return choose_folder(self.out, f"{stem}-{self.method}", self.overwrite)
 
     def _infer(self, mdp: MDP, folder: Path) -> Posterior:
         if self.method == "exact":
@@ -107,7 +112,7 @@ class Plan:
                 posterior = infer_exact(mdp, limit=self.limit, progress=enumerated)
             save(posterior, folder)
             return posterior
-        config = _with_method(self.method, self.train)
+        config = train_config_of(self.method, self.train)
         with training_progress(config, self.seeds) as trained:
             return train_in_folder(
                 mdp,
@@ -119,14 +124,3 @@ class Plan:
                 resume=self.resume,
                 progress=trained,
             )
-
-
-def _with_method(method: str, config: TrainConfig) -> TrainConfig:
-    """Let the method set what it stands for, where the user left the default."""
-    fields = {k: v for k, v in asdict(config).items() if k != "sweep"} | asdict(config.sweep)
-    default = TrainConfig().sweep
-    if method == "svi" and config.sweep.particles == default.particles:
-        fields["particles"] = 1
-    if method == "iwae" and config.sweep.resample_below == default.resample_below:
-        fields["resample_below"] = 0.0
-    return train_config(method, **fields)

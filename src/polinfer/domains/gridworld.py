@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.errors import DomainError, check_at_least
+from polinfer.errors import DomainError, check_at_least, check_finite, check_share
 from polinfer.mdp import Ending, Outcomes, Starts, Transition, constant, sample_outcome, sample_start
 
 FLAT = "...G\n....\n....\nS..."
@@ -56,12 +56,10 @@ class GridWorld:
 
     def __post_init__(self) -> None:
         _check_map(self.rows)
-        check_at_least("horizon", self.horizon, 1)
-        if not 0 <= self.success_prob <= 1:
-            raise DomainError(f"success_prob must lie in 0..1, got {self.success_prob}")
+        object.__setattr__(self, "horizon", check_at_least("horizon", self.horizon, 1))
+        check_share("success_prob", self.success_prob)
         for name in ("reward_scale", "gravel_reward", "goal_reward", "swamp_reward", "step_reward"):
-            if not np.isfinite(getattr(self, name)):
-                raise DomainError(f"{name} must be a finite number, got {getattr(self, name)}")
+            check_finite(name, getattr(self, name))
 
     @property
     def width(self) -> int:
@@ -168,7 +166,7 @@ class GridWorld:
 
 
 def gridworld(
-    map: str,
+    map: str | Path,
     *,
     success_prob: float = 0.8,
     horizon: int | None = None,
@@ -202,9 +200,11 @@ def gridworld(
     )
 
 
-def parse_map(map: str) -> tuple[str, ...]:
+def parse_map(map: str | Path) -> tuple[str, ...]:
     """Return the checked lines of a map, given as text or as the path of a text file."""
-    text = map
+    if not isinstance(map, str | Path):
+        raise DomainError(f"map must be text or the path of a text file, got {type(map).__name__}")
+    text = map = str(map)
     # One line with other letters than a map's can only be a path.
     if "\n" not in map and not set(map) <= set(_LETTERS):
         try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polinfer.errors import DomainError
+from polinfer.errors import DomainError, is_number
 from polinfer.mdp import Ending
 from polinfer.tabular.rows import OutcomeRows
 from polinfer.tabular.table import TabularMDP
@@ -60,8 +60,9 @@ def bandit(means: Sequence[float] = (0.2, 0.7), *, horizon: int = 1, reward_scal
     The posterior-induced policy is ``softmax(means)``, and so is the entropy-regularised one; control as
     inference weighs arm i by ``means[i] e + 1 - means[i]``.
     """
-    if not means or any(not 0 <= mean <= 1 for mean in means):
-        raise DomainError(f"means must be probabilities, at least one, got {list(means)}")
+    given = [*means] if hasattr(means, "__iter__") else []
+    if not given or any(not is_number(mean) or not 0 <= mean <= 1 for mean in given):
+        raise DomainError(f"means must be probabilities, at least one, got {means!r}")
     rows = [
         ("choose", f"arm {i}", f"pulled {i}", chance, float(pay))
         for i, mean in enumerate(means, start=1)
@@ -76,7 +77,7 @@ def continuation(rho: float = 0.5, *, horizon: int = 20, reward_scale: float = 1
     The posterior gives `leave` the probability ``e / (1 + e)`` whatever rho is; the entropy-regularised
     policy gives it ``e / x`` with ``x = x^rho + e``.
     """
-    if not 0 <= rho < 1:
+    if not is_number(rho) or not 0 <= rho < 1:
         raise DomainError(f"rho must lie in 0..1, below 1, got {rho}")
     rows = [
         ("s1", "stay", "s1", rho, 0.0),

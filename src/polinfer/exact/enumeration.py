@@ -28,6 +28,7 @@ from polinfer.tabular.table import TabularMDP
 DEFAULT_LIMIT = 20_000_000
 _BATCH = 128  # policies evaluated together: their matrices stay in the cache
 _CHUNK = 1 << 17  # policies per compiled call: a progress report a second or so
+_KEPT = 1 << 23  # up to this many policies their weights are kept for sampling: 64 MiB
 
 Target = Literal["expectation", "exponential"]
 Progress = Callable[[int, int], None]
@@ -66,6 +67,8 @@ def policy_posterior(
     target: Target = "expectation",
     reach: bool = True,
     top: int = 10,
+    samples: int = 1000,
+    seed: int = 0,
     limit: int = DEFAULT_LIMIT,
     horizon: int | None = None,
     progress: Progress | None = None,
@@ -86,6 +89,9 @@ def policy_posterior(
         Also compute the reach policy, which costs several times as much as all the rest.
     top
         How many of the most probable policies to keep.
+    samples, seed
+        How many policies to draw from the posterior (systematically, from the seed), for one policy per
+        episode; left out where there are more than eight million to draw from.
     limit
         The largest number of policies.
     horizon
@@ -120,8 +126,9 @@ def policy_posterior(
         problem = _reduce(table, decision)
         sums = _empty_sums(problem)
         best = (jnp.full(keep, -jnp.inf), jnp.zeros(keep, jnp.int64))
+        kept: list[NDArray[np.float64]] = []
         for first in range(0, count, _CHUNK):
-            sums, best = _add_chunk(
+            sums, best, log_weights = _add_chunk(
                 problem,
                 sums,
                 best,
@@ -132,11 +139,15 @@ def policy_posterior(
                 exponential=target == "exponential",
                 batches=min(_CHUNK, -(-count // _BATCH) * _BATCH) // _BATCH,
             )
+            if count <= _KEPT:
+                kept.append(np.asarray(log_weights).ravel())
             if progress is not None:
                 sums.mass.block_until_ready()
                 progress(min(first + _CHUNK, count), count)
         top_actions = np.asarray(_actions(problem, best[1]))
-    return _solution(table, steps, target, decision, count, problem, sums, best, top_actions, reach)
+        drawn = _draw_policies(np.concatenate(kept)[:count], samples, seed) if kept else None
+        sampled = None if drawn is None else np.asarray(_actions(problem, jnp.asarray(drawn)))
+    return _solution(table, steps, target, decision, count, problem, sums, best, top_actions, sampled, reach)
 
 
 def decision_states(table: TabularMDP, horizon: int) -> NDArray[np.int64]:
@@ -254,7 +265,7 @@ def _add_chunk(
     reach: bool,
     exponential: bool,
     batches: int,
-) -> tuple[_Sums, tuple[Array, Array]]:
+) -> tuple[_Sums, tuple[Array, Array], Array]:
     states = jnp.arange(problem.move.shape[0])
 
     def batch(sums: _Sums, number: Array) -> tuple[_Sums, Array]:
@@ -272,7 +283,16 @@ def _add_chunk(
     values = jnp.concatenate([best[0], log_weights.ravel()])
     indices = jnp.concatenate([best[1], first + jnp.arange(batches * _BATCH)])
     top, where = jax.lax.top_k(values, keep)
-    return sums, (top, indices[where])
+    return sums, (top, indices[where]), log_weights
+
+
+def _draw_policies(log_weights: NDArray[np.float64], samples: int, seed: int) -> NDArray[np.int64]:
+    """Draw policy numbers in proportion to their weights: one uniform, evenly spaced, then shuffled."""
+    random = np.random.default_rng(seed)
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+    points = (np.arange(samples) + random.random()) / samples * cumulative[-1]
+    picked = np.minimum(np.searchsorted(cumulative, points, side="right"), len(log_weights) - 1)
+    return np.asarray(random.permutation(picked), np.int64)
 
 
 def _accumulate(sums: _Sums, log_weight: Array, returns: Array, chosen: Array, visits: Array | None) -> _Sums:
@@ -312,6 +332,7 @@ def _solution(
     sums: _Sums,
     best: tuple[Array, Array],
     top_actions: NDArray[np.int32],
+    sampled_actions: NDArray[np.int32] | None,
     reach: bool,
 ) -> Solution:
     free = decision[np.asarray(problem.free)]
@@ -323,8 +344,14 @@ def _solution(
         visited = share.sum(axis=1) > 0
         reached[free[visited]] = share[visited] / share[visited].sum(axis=1, keepdims=True)
     log_total = peak + math.log(mass)
-    policies = np.repeat(table.legal_actions.argmax(axis=1)[None].astype(np.int32), len(top_actions), axis=0)
-    policies[:, decision] = top_actions
+
+    def whole(actions: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Write choices in decision states ``[k, n]`` as policies ``[k, S]``."""
+        policies = np.repeat(table.legal_actions.argmax(axis=1)[None].astype(np.int32), len(actions), axis=0)
+        policies[:, decision] = actions
+        return policies
+
+    top_policies = whole(top_actions)
     posterior = PolicyPosterior(
         log_evidence=log_total - math.log(count),
         num_policies=count,
@@ -332,9 +359,10 @@ def _solution(
         expected_return=float(sums.mean),
         return_variance=float(sums.spread) / mass,
         entropy=max(0.0, math.log(mass) - float(sums.depth) / mass),
-        top_policies=policies,
+        top_policies=top_policies,
         top_probabilities=np.exp(np.asarray(best[0]) - log_total),
-        top_returns=deterministic_returns(table, policies, steps),
+        top_returns=deterministic_returns(table, top_policies, steps),
+        sampled_policies=None if sampled_actions is None else whole(sampled_actions),
     )
     return Solution(
         method="policy posterior",

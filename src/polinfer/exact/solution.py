@@ -40,6 +40,7 @@ class PolicyPosterior:
     top_policies: NDArray[np.int32]  # [k, S]; the most probable first
     top_probabilities: Floats  # [k]
     top_returns: Floats  # [k], their J
+    sampled_policies: NDArray[np.int32] | None = None  # [n, S], draws from the posterior, where few enough
 
     @property
     def modal_policy(self) -> NDArray[np.int32]:

@@ -12,7 +12,7 @@ Resampling = Literal["systematic", "stratified", "multinomial"]
 
 @dataclass(frozen=True)
 class SweepConfig:
-    """One SMC pass over policies, Algorithm 1.  The defaults are the paper's."""
+    """One SMC pass over policies, Algorithm 1.  The defaults are the paper's where it prints one."""
 
     particles: int = 10
     """Partial policies that a sweep carries along."""

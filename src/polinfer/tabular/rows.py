@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from polinfer.errors import TableError, suggest
+from polinfer.errors import TableError, is_whole, suggest
 
 
 class OutcomeRows(NamedTuple):
@@ -110,7 +110,12 @@ def resolve_names(name: str, names: Sequence[Any] | None, count: int) -> tuple[s
     """Check that `names` are `count` different strings."""
     if names is None:
         return None
+    # A string is a sequence of letters, and nobody means that.
+    if isinstance(names, str | bytes | dict) or not hasattr(names, "__iter__"):
+        raise TableError(f"{name} must be a list of names")
     given = tuple(str(n) for n in names)
+    if any("\0" in n for n in given):
+        raise TableError(f"{name} holds a NUL character, which files do not keep")
     if len(given) != count:
         raise TableError(f"{name} must hold {count} names, got {len(given)}")
     if len(set(given)) != count:
@@ -126,11 +131,7 @@ def resolve_index(what: str, value: Any, count: int, names: tuple[str, ...] | No
             return names.index(value)
         known = names or ()
         raise TableError(f"unknown {what} name {value!r}{suggest(value, known)}")
-    if (
-        isinstance(value, bool | np.bool_)
-        or not isinstance(value, int | float | np.number)
-        or value != int(value)
-    ):
+    if not is_whole(value):
         raise TableError(f"{what} must be an index or a name, got {value!r}")
     if not 0 <= int(value) < count:
         raise TableError(f"{what} {int(value)} is outside 0..{count - 1}")
@@ -141,7 +142,10 @@ def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | 
     """Turn a mask, indices or names into a mask ``[S]``."""
     if values is None:
         return np.zeros(count, np.bool_)
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TableError(f"{name} must be a list of true/false, of state indices or of state names") from None
     if array.dtype == np.bool_:
         if array.shape != (count,):
             raise TableError(f"{name} must have one entry per state, [{count}], got {list(array.shape)}")
@@ -163,7 +167,7 @@ def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | 
 
 def resolve_initial(values: Any, count: int, names: tuple[str, ...] | None) -> NDArray[np.float64]:
     """Turn a distribution, an index or a name into a distribution ``[S]``."""
-    if isinstance(values, str) or np.ndim(values) == 0:
+    if isinstance(values, str | dict) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
         value = values.item() if isinstance(values, np.ndarray) else values
         chosen = np.zeros(count, np.float64)
         chosen[resolve_index("state in initial", value, count, names)] = 1.0
@@ -171,6 +175,10 @@ def resolve_initial(values: Any, count: int, names: tuple[str, ...] | None) -> N
     array = as_floats("initial", values)
     if array.shape != (count,):
         raise TableError(f"initial must have one probability per state, [{count}], got {list(array.shape)}")
-    if not np.isfinite(array).all() or (array < 0).any() or abs(array.sum() - 1) > 1e-6:
+    if not (np.isfinite(array) & (array >= 0)).all():
+        wrong = int(np.argmin(np.isfinite(array) & (array >= 0)))
+        label = names[wrong] if names else str(wrong)
+        raise TableError(f"initial must be probabilities, got {array[wrong]:.6g} for state {label!r}")
+    if abs(array.sum() - 1) > 1e-6:
         raise TableError(f"initial must be probabilities that sum to one, got a sum of {array.sum():.6g}")
-    return np.asarray(array / array.sum(), np.float64)
+    return array if abs(array.sum() - 1) < 1e-12 else array / array.sum()

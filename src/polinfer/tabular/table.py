@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -12,7 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from polinfer.errors import PolinferError, TableError, check_at_least
+from polinfer.errors import TableError, check_at_least, check_finite
 from polinfer.mdp import Ending, Outcomes, Starts, Transition, constant, sample_outcome, sample_start
 from polinfer.tabular.rows import (
     OutcomeRows,
@@ -21,6 +23,8 @@ from polinfer.tabular.rows import (
     resolve_states,
     rows_from_arrays,
 )
+
+MAX_PAIRS = 1 << 28
 
 SUCCESS_OR_FAILURE = (Ending("failure", False), Ending("success", True))
 
@@ -105,6 +109,22 @@ class TabularMDP:
             action_names=action_names,
             success=success,
         )
+        self._refuse_paid_rest(rewards)
+
+    def _refuse_paid_rest(self, rewards: ArrayLike | Sequence[Any]) -> None:
+        if isinstance(rewards, Sequence) and any(hasattr(m, "tocoo") for m in rewards):
+            return
+        pay = np.asarray(rewards)
+        if pay.shape != (self.num_states, self.num_actions):
+            return
+        paid = self.absorbing[:, None] & self.legal_actions & (pay != 0)
+        if paid.any():
+            s, a = (int(i[0]) for i in np.nonzero(paid))
+            raise TableError(
+                f"state {self.state_names[s]!r}, action {self.action_names[a]!r}: the state is absorbing but "
+                f"earns {pay[s, a]:.6g} here; absorbing states earn nothing: pay on the transition that "
+                "enters it"
+            )
 
     @classmethod
     def from_outcomes(
@@ -143,6 +163,8 @@ class TabularMDP:
         features: NDArray[np.float32] | None = None,
         identities: NDArray[np.int32] | None = None,
     ) -> None:
+        if num_states * num_actions > MAX_PAIRS:
+            raise TableError(f"num_states times num_actions may be at most {MAX_PAIRS:,}")
         names = resolve_names("state_names", state_names, num_states)
         actions = resolve_names("action_names", action_names, num_actions)
         labels = names or tuple(str(s) for s in range(num_states))
@@ -152,9 +174,14 @@ class TabularMDP:
         start = resolve_initial(initial, num_states, names)
         if ending_of is None:
             endings, ending_of = _endings_from_success(success, is_absorbing, names, labels)
-        elif ending_of.shape != (num_states,) or success is not None:
+        if ending_of.shape != (num_states,):
             raise TableError(
-                f"ending_of must have one entry per state, [{num_states}], and success be left out"
+                f"ending_of must have one entry per state, [{num_states}], got {list(ending_of.shape)}"
+            )
+        wrong = (ending_of >= 0) & ~is_absorbing
+        if wrong.any():
+            raise TableError(
+                f"ending_of gives state {labels[int(np.argmax(wrong))]!r} an ending, but it is not absorbing"
             )
 
         def fail(s: int, a: int, what: str) -> TableError:
@@ -183,6 +210,25 @@ class TabularMDP:
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
 
+    @cached_property
+    def digest(self) -> str:
+        """What tells tables apart: equal problems share what is compiled for them."""
+        whole = hashlib.blake2b(digest_size=16)
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            whole.update(
+                repr((name, value.shape) if isinstance(value, np.ndarray) else (name, value)).encode()
+            )
+            if isinstance(value, np.ndarray):
+                whole.update(np.ascontiguousarray(value).tobytes())
+        return whole.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TabularMDP) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @property
     def num_states(self) -> int:
         """The number of states `S`."""
@@ -195,14 +241,15 @@ class TabularMDP:
 
     def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
         """Return the table with another horizon, and with every reward times `reward_scale`."""
-        if not np.isfinite(reward_scale):
-            raise PolinferError(f"reward_scale must be a finite number, got {reward_scale}")
+        scale = check_finite("reward_scale", reward_scale)
         table = TabularMDP.__new__(TabularMDP)
         for name in self.__dataclass_fields__:
             object.__setattr__(table, name, getattr(self, name))
         if horizon is not None:
             object.__setattr__(table, "horizon", check_at_least("horizon", horizon, 1))
-        object.__setattr__(table, "reward", self.reward * reward_scale)
+        scaled = self.reward * scale
+        scaled.setflags(write=False)
+        object.__setattr__(table, "reward", scaled)
         return table
 
     def starts(self) -> Starts:
@@ -261,7 +308,10 @@ def _check_legal(
 ) -> NDArray[np.bool_]:
     if legal is None:
         return np.ones((num_states, num_actions), np.bool_)
-    mask = np.asarray(legal)
+    try:
+        mask = np.asarray(legal)
+    except ValueError:
+        mask = np.asarray(None)
     if mask.shape != (num_states, num_actions) or mask.dtype != np.bool_:
         raise TableError(
             f"legal must be true/false of shape [S, A] = {[num_states, num_actions]}, "
@@ -367,7 +417,8 @@ def _pad(
     reward = np.zeros(shape)
     successor[pair, slot] = rows.successor[used][order]
     # Rows that were stored in single precision sum to one only nearly.
-    probability[pair, slot] = rows.probability[used][order] / total[pair]
+    scale = np.where(np.abs(total - 1) < 1e-12, 1.0, total)
+    probability[pair, slot] = rows.probability[used][order] / scale[pair]
     reward[pair, slot] = rows.reward[used][order]
     full = (num_states, num_actions, width)
     return successor.astype(np.int32).reshape(full), probability.reshape(full), reward.reshape(full)

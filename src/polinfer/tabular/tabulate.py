@@ -69,9 +69,12 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
 
     legal_of = jax.jit(jax.vmap(mdp.legal))
     first = mdp.starts()
+    possible = np.asarray(first.probability) > 0
+    first = jax.tree.map(lambda x: np.asarray(x)[possible], first)
     known = _States()
     start_index = known.add(np.asarray(identify(first.state)), _to_host(first.state))
     terminal: dict[int, bool] = {}
+    left: set[int] = set()
     parts: list[OutcomeRows] = []
     done = 0
     while done < len(known):
@@ -91,8 +94,11 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
         s, a, b = np.nonzero(used)
         reached = jax.tree.map(lambda x, at=(s, a, b): x[at], outcomes.transition)
         successor = known.add(identities[s, a, b], reached.state)
+        left.update(batch[s][successor != batch[s]].tolist())
         for index, ends in _first_of_each(successor, reached.terminated):
-            if terminal.setdefault(index, ends) != ends:
+            # A start that has been expanded as one that goes on must not end the episode later.
+            before = terminal.setdefault(index, ends)
+            if before != ends or (ends and index in left):
                 raise PolinferError(
                     f"state with identity {known.identity(index)} ends the episode on one way in and not on "
                     "another; make terminal states differ in identity"
