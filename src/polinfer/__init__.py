@@ -2,10 +2,8 @@
 
 from importlib.metadata import version as _version
 
-from polinfer import (
-    domains,  # registers the built-in problems
-    exact,
-)
+from polinfer import domains as _domains  # noqa: F401 - registers the built-in problems
+from polinfer import exact
 from polinfer.compare import compare
 from polinfer.errors import PolinferError
 from polinfer.evaluate import Evaluation, evaluate
@@ -37,7 +35,6 @@ __all__ = [
     "Transition",
     "__version__",
     "compare",
-    "domains",
     "evaluate",
     "exact",
     "infer",
