@@ -74,6 +74,25 @@ def test_policies_drawn_from_the_exact_posterior_earn_its_expected_return() -> N
     assert abs(returns.mean() - posterior.exact.expected_return) < 5 * returns.std() / np.sqrt(200)
 
 
+def test_small_rewards_are_not_rounded_away() -> None:
+    faint = polinfer.make("continuation", rho=0.5, horizon=4, reward_scale=1e-5)
+    posterior = polinfer.infer(faint, "exact")
+    simulated = polinfer.evaluate(faint, posterior, episodes=2_000)
+    exactly = polinfer.evaluate(faint, posterior, exactly=True)
+    assert abs(simulated.mean[0] - exactly.mean[0]) < 5 * simulated.stderr[0]
+    assert 0 < simulated.stderr[0] < 1e-6
+    assert simulated.q95[0] == pytest.approx(1e-5)
+
+
+def test_an_episode_that_starts_at_its_end_takes_no_step() -> None:
+    table = polinfer.TabularMDP(np.eye(2)[np.array([[1], [1]])], [[2.0], [0.0]], [0.5, 0.5], [False, True], 3)
+    posterior = polinfer.infer(table, "exact")
+    simulated = polinfer.evaluate(table, posterior, episodes=2_000)
+    assert abs(simulated.length[0] - 0.5) < 5 * 0.5 / np.sqrt(2_000)
+    assert simulated.occupancy is not None
+    np.testing.assert_allclose(simulated.occupancy[0], [simulated.length[0], 1.0], rtol=1e-5)
+
+
 def test_exact_evaluation_of_a_posterior() -> None:
     result = polinfer.evaluate(GRID, POSTERIOR, exactly=True)
     exact = [evaluate_policy(GRID, np.exp(row.astype(np.float64))).expected_return for row in ROWS]

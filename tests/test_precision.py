@@ -9,6 +9,15 @@ from polinfer import exact
 from polinfer.sweep import SweepConfig, run_sweep
 
 
+def test_a_program_in_double_precision_trains_in_single() -> None:
+    # pyRDDLGym-jax, for one, switches the whole process.
+    loop = polinfer.make("continuation", rho=0.5, horizon=4)
+    with jax.enable_x64(True):
+        posterior = polinfer.infer(loop, sweeps=20, particles=3)
+        assert polinfer.evaluate(loop, posterior, episodes=10).length.shape == (1,)
+    assert posterior.table_probs().dtype == np.float32
+
+
 def test_exact_answers_keep_double_precision_after_a_sweep_has_seen_the_table() -> None:
     # jax 0.10.2 remembers the precision in which a trace first saw a NumPy array; see polinfer.mdp.constant.
     table = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=3))

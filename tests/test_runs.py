@@ -45,7 +45,7 @@ def test_a_stopped_run_resumes_bit_for_bit(undisturbed: dict[str, bytes], tmp_pa
     for sweeps in (2, 66, 130):
         with pytest.raises(StoppedError):
             train_in_folder(
-                LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True, progress=stop_at(sweeps)
+                LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=sweeps > 2, progress=stop_at(sweeps)
             )  # type: ignore[arg-type]
     done = []
     train_in_folder(
@@ -71,6 +71,12 @@ def test_other_settings_are_refused_by_name(undisturbed: dict[str, bytes], tmp_p
     other = train_config("vsmc", sweeps=200, particles=4, learning_rate=1e-2)
     with pytest.raises(PolinferError, match="started with particles 3, not 4"):
         train_in_folder(LOOP, "vsmc", other, tmp_path, seed=0, seeds=2, resume=True)
+
+
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(PolinferError, match="no such file"):
+        train_in_folder(LOOP, "vsmc", CONFIG, tmp_path / "typo", seed=0, seeds=2, resume=True)
+    assert not (tmp_path / "typo").exists()
 
 
 def test_another_problem_is_refused(undisturbed: dict[str, bytes], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polinfer import exact
-from polinfer.errors import TooLargeError
+from polinfer.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
 from polinfer.exact.solution import Floats, Solution
 from polinfer.mdp import MDP
@@ -22,7 +22,6 @@ class Answer(NamedTuple):
     solution: Solution
     value: exact.PolicyValue  # of executing the method's policy from the start
     returns: exact.ReturnSummary
-    entropy: float  # of the policy's choices, in nats, averaged over the steps of an episode
 
 
 class Comparison(NamedTuple):
@@ -72,6 +71,10 @@ def compare(
     >>> [f"{distance:.3f}" for distance in result.distances[0, :3]]
     ['0.000', '0.000', '0.433']
     """
+    if not risk > 0:
+        raise PolinferError(
+            f"risk must be above zero, got {risk}; the policy that avoids risk gets its negative"
+        )
     table = tabulate(mdp)
     notes: list[str] = []
     solvers: list[tuple[str, Callable[[], Solution]]] = [
@@ -101,14 +104,6 @@ def policy_distance(first: Floats, second: Floats, weight: Floats) -> float:
     return float(per_state @ weight / weight.sum())
 
 
-def policy_entropy(table: TabularMDP, policy: Floats, occupancy: Floats) -> float:
-    """Return the entropy of a policy's choices in nats, averaged over the steps of an episode."""
-    weight = np.where(table.absorbing, 0.0, occupancy)
-    safe = np.where(policy > 0, policy, 1.0)
-    per_state = -(safe * np.log(safe)).sum(axis=1)
-    return float(per_state @ weight / weight.sum()) if weight.sum() > 0 else 0.0
-
-
 def summarise_returns(table: TabularMDP, policy: Floats, value: exact.PolicyValue) -> exact.ReturnSummary:
     """Return mean and spread, and the quantiles where the distribution can be followed exactly."""
     distribution = exact.return_distribution(table, policy)
@@ -130,7 +125,6 @@ def _evaluate(table: TabularMDP, name: str, solution: Solution) -> Answer:
         solution=solution,
         value=value,
         returns=summarise_returns(table, solution.executable, value),
-        entropy=policy_entropy(table, solution.policy, value.occupancy),
     )
 
 
@@ -160,7 +154,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "success": answer.value.success,
                 "endings": answer.value.endings,
                 "length": answer.value.length,
-                "entropy": answer.entropy,
+                "entropy": answer.value.entropy,
                 "distance_to_posterior": comparison.distance_to_posterior(i),
             }
             for i, answer in enumerate(comparison.answers)

@@ -31,7 +31,7 @@ def diagnose(posterior: Posterior) -> list[str]:
         trace.log_evidence[-2 * last : -last].mean(axis=0) if len(trace.sweeps) >= 2 * last + 1 else evidence
     )
     noise = trace.log_evidence[-last:].std(axis=0) + 1e-6
-    if ((evidence - before) > 2 * noise).mean() > 0.5:
+    if last > 1 and ((evidence - before) > 2 * noise).mean() > 0.5:
         warnings.append(
             f"log Z-hat was still rising at the end, by {float((evidence - before).mean()):.3f} over the "
             "last fifth: train for more sweeps."
@@ -55,7 +55,8 @@ def diagnose(posterior: Posterior) -> list[str]:
             )
     table = posterior.table_probs()
     if table is not None and posterior.seeds > 1:
-        spread = float(np.abs(table - table.mean(axis=0)).sum(axis=-1).mean() / 2)
+        acting = ~posterior.view.absorbing if isinstance(posterior.view, TabularMDP) else slice(None)
+        spread = float(np.abs(table - table.mean(axis=0))[:, acting].sum(axis=-1).mean() / 2)
         if spread > _SPREAD:
             warnings.append(
                 f"Seeds disagree: their policies are {spread:.2f} (total variation) from their mean."

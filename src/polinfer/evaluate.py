@@ -16,7 +16,7 @@ from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.mdp import MDP, HasEndings, State, invert_cumulative
 from polinfer.posterior import Posterior
-from polinfer.sweep.compiled import move_by_words, start_from_words
+from polinfer.sweep.compiled import is_terminal_start, move_by_words, start_from_words
 from polinfer.sweep.noise import as_uniform, derive_words, seed_words
 from polinfer.tabular.table import TabularMDP
 
@@ -92,7 +92,9 @@ def evaluate(
             raise PolinferError("only mode 'resample' can be evaluated exactly; simulate 'thompson'")
         return _evaluate_exactly(posterior)
     check_at_least("episodes", episodes, 1)
-    return _evaluate_by_simulation(posterior, episodes, mode, seed)
+    # Single precision, even in a program that has switched JAX to double.
+    with jax.enable_x64(False):
+        return _evaluate_by_simulation(posterior, episodes, mode, seed)
 
 
 class _Episode(NamedTuple):
@@ -126,7 +128,7 @@ def _simulate(
         return after, (state, over)
 
     start = start_from_words(view, start_words)
-    zero = (jnp.asarray(False), jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32))
+    zero = (is_terminal_start(view, start), jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32))
     (last, over, gained, length), visits = jax.lax.scan(step, (start, *zero), jnp.arange(view.horizon))
     ending = view.ending(last) if isinstance(view, HasEndings) else jnp.asarray(-1, jnp.int32)
     counted = jnp.zeros(0)
@@ -169,8 +171,7 @@ def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, see
     ]
     total = batches * size
     seen = [_Episode(*(field[:episodes] for field in part[0])) for part in parts]
-    # Sums in single precision of the same rewards in another order are one return, not two.
-    returns = np.round(np.stack([part.gained for part in seen]), 4)
+    returns = np.stack([part.gained for part in seen])
     if not np.isfinite(returns).all():
         raise PolinferError("an episode's return is not a finite number; check the simulator's rewards")
     ending = np.stack([part.ending for part in seen])
@@ -183,13 +184,23 @@ def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, see
         mean=returns.mean(axis=1, dtype=np.float64),
         stderr=returns.std(axis=1, dtype=np.float64) / np.sqrt(episodes),
         std=returns.std(axis=1, dtype=np.float64),
-        **_tails(returns.astype(np.float64)),
+        **_tails(merge_returns(returns)),
         success=_success(names, shares),
         endings=shares,
         length=np.stack([part.length for part in seen]).mean(axis=1, dtype=np.float64),
         occupancy=np.stack([part[1] / total for part in parts]).astype(np.float64) if tables else None,
         returns=returns,
     )
+
+
+def merge_returns(returns: NDArray[np.floating]) -> Floats:
+    """Make returns equal that differ only by rounding.
+
+    Sums in single precision of the same rewards in another order are one return, not two.
+    """
+    largest = float(np.abs(returns).max(initial=0.0))
+    decimals = 5 - int(np.ceil(np.log10(largest))) if largest > 0 else 0
+    return np.asarray(np.round(returns.astype(np.float64), decimals), np.float64)
 
 
 def _tails(returns: Floats) -> dict[str, Floats]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -56,7 +57,7 @@ def infer(
         Called after each chunk of sweeps.
     **settings
         Fields of `polinfer.TrainConfig` and `polinfer.SweepConfig`: ``particles=10``, ``sweeps=50_000``,
-        ``learning_rate=3e-4``, ...; for ``exact``: ``limit``.
+        ``learning_rate=3e-4``, ...; for ``exact``: ``limit``, ``top`` and ``samples``.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def infer(
     if method == "exact":
         if seeds != 1:
             raise PolinferError(f"method 'exact' has one answer; leave out seeds={seeds}")
-        return infer_exact(mdp, **_only(settings, ("limit", "top")))
+        return infer_exact(mdp, **_only(settings, ("limit", "top", "samples")))
     config = train_config(method, **settings)
     return train(mdp, method, config, seed=seed, seeds=seeds, progress=progress)
 
@@ -118,25 +119,34 @@ def train(
     resume: tuple[int, TrainState, Trace] | None = None,
 ) -> Posterior:
     """Fit a proposal for each seed, in chunks; a run that is resumed ends as if it had not stopped."""
+    check_request(mdp, seed, seeds)
+    # Single precision, even in a program that has switched JAX to double.
+    with jax.enable_x64(False):
+        view = choose_view(mdp, config)
+        trainer = make_trainer(view.mdp, config, view.by_table)
+        done, state, trace = resume or (0, initial_state(mdp, config, seed, seeds), empty_trace(seeds))
+        size = max(1, config.updates // CHUNKS)
+        while done < config.updates:
+            upto = min(done + size, config.updates)
+            state, metrics = trainer.run(state, jnp.asarray(done, jnp.int32), jnp.asarray(upto, jnp.int32))
+            done = upto
+            _check_finite(metrics, seed)
+            trace = _extend(trace, done * config.sweeps_per_update, metrics)
+            if checkpoint is not None:
+                checkpoint(done, state, trace)
+            if progress is not None:
+                progress(done * config.sweeps_per_update, trace)
+        settings = {"train": asdict(config), "seed": seed}
+        return Posterior(mdp, view.mdp, method, state.proposal, seeds, settings, trace)
+
+
+def check_request(mdp: MDP, seed: int, seeds: int) -> None:
+    """Refuse seeds and problems that training cannot start with."""
     check_at_least("seeds", seeds, 1)
     check_at_least("seed", seed, 0)
+    if seed + seeds > 2**32:
+        raise PolinferError(f"seeds must lie below 2**32, got {seed} and {seeds} of them")
     check_shapes(mdp)
-    view = choose_view(mdp, config)
-    trainer = make_trainer(view.mdp, config, view.by_table)
-    done, state, trace = resume or (0, initial_state(mdp, config, seed, seeds), empty_trace(seeds))
-    size = max(1, config.updates // CHUNKS)
-    while done < config.updates:
-        upto = min(done + size, config.updates)
-        state, metrics = trainer.run(state, jnp.asarray(done, jnp.int32), jnp.asarray(upto, jnp.int32))
-        done = upto
-        _check_finite(metrics)
-        trace = _extend(trace, done * config.sweeps_per_update, metrics)
-        if checkpoint is not None:
-            checkpoint(done, state, trace)
-        if progress is not None:
-            progress(done * config.sweeps_per_update, trace)
-    settings = {"train": asdict(config), "seed": seed}
-    return Posterior(mdp, view.mdp, method, state.proposal, seeds, settings, trace)
 
 
 def initial_state(mdp: MDP, config: TrainConfig, seed: int, seeds: int) -> TrainState:
@@ -146,11 +156,11 @@ def initial_state(mdp: MDP, config: TrainConfig, seed: int, seeds: int) -> Train
     return trainer.init(range(seed, seed + seeds))
 
 
-def _check_finite(metrics: ChunkMetrics) -> None:
+def _check_finite(metrics: ChunkMetrics, seed: int) -> None:
     bad = ~np.asarray(metrics.finite)
     if bad.any():
         raise PolinferError(
-            f"seed {int(np.argmax(bad))}: a reward or weight is not a finite number; "
+            f"seed {seed + int(np.argmax(bad))}: a reward or weight is not a finite number; "
             "check the simulator's rewards (polinfer.testing.check_mdp) and the reward scale"
         )
 

@@ -87,7 +87,7 @@ class Posterior:
             self.method,
             jax.tree.map(lambda leaf: leaf[np.array(picked)], self.proposal),
             1,
-            self.settings,
+            self.settings | ({"seed": self.settings["seed"] + picked[0]} if "seed" in self.settings else {}),
             Trace(self.trace.sweeps, *(column[:, picked] for column in self.trace[1:])),
             self.exact,
         )
@@ -203,7 +203,8 @@ class SampledPolicy:
     """One deterministic policy drawn from a posterior (Thompson sampling).
 
     The action of a state is a pure function of the seed and the state, and nothing needs to be remembered.
-    From ``exact`` it is a draw from the posterior over whole policies.  From a proposal, which is per state
+    From ``exact`` it is one of the policies that were drawn from the posterior when it was enumerated, a
+    thousand unless more were asked for (``samples``).  From a proposal, which is per state
     independent, the choice in one state says nothing of that in another.
     """
 

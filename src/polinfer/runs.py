@@ -31,7 +31,7 @@ from polinfer.storage import (
 
 CHECKPOINT, METRICS, SUMMARY = "checkpoint.safetensors", "metrics.jsonl", "summary.json"
 FIGURES = ("policy.png", "returns.png", "training.png")
-RUN_FILES = (CONFIG, TABLE, CHECKPOINT, METRICS, POLICY, SUMMARY, *FIGURES)
+RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, CONFIG)
 
 
 def choose_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:
@@ -67,16 +67,16 @@ def train_in_folder(
 ) -> Posterior:
     """Train with checkpoints in `folder`; with `resume`, go on from the last one, bit for bit."""
     settings = {"train": asdict(config), "seed": seed}
-    if resume and (folder / CONFIG).exists():
+    start = None
+    if resume:
         asked = {"method": method, "seeds": seeds, "settings": settings, "problem": describe_problem(mdp)}
         _check_same(read_config(folder), asked, folder)
         if (folder / POLICY).exists():
             return load(folder, mdp)
+        if (folder / CHECKPOINT).exists():
+            start = _read_checkpoint(folder / CHECKPOINT, initial_state(mdp, config, seed, seeds))
     else:
         write_config(folder, mdp, method, seeds, settings)
-    start = None
-    if resume and (folder / CHECKPOINT).exists():
-        start = _read_checkpoint(folder / CHECKPOINT, initial_state(mdp, config, seed, seeds))
     posterior = train(
         mdp,
         method,

@@ -52,6 +52,11 @@ def describe_problem(mdp: MDP) -> dict[str, Any]:
 def remake_problem(described: dict[str, Any], folder: Path, mdp: MDP | None) -> MDP:
     """Make the problem that `describe_problem` wrote down; `mdp` wins where it is given."""
     if mdp is not None:
+        known = describe_problem(mdp)
+        if described and known and known != described:
+            raise PolinferError(
+                f"{folder}: this posterior was inferred for another problem than the one given"
+            )
         return mdp
     if "domain" in described:
         return make(described["domain"], **described["options"])

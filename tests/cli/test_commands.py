@@ -136,6 +136,8 @@ def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: 
         (["plan", "gridworld/flat", "--method", "exact"], "1,073,741,824 deterministic policies"),
         (["plan", "continuation", "--resume"], "--resume needs --out"),
         (["compare", "bandit", "--alpha", "0"], "alpha must be above zero"),
+        (["compare", "bandit", "--risk", "-1"], "risk must be above zero"),
+        (["plan", "bandit", "--seed", "4294967296"], "seeds must lie below 2**32"),
         (["plan", "continuation", "--episodes", "0"], "episodes must be at least 1"),
         (["plan", "bandit", "--method", "exact", "--seeds", "5"], "leave out --seeds"),
         (["plan", "bandit", "--method", "exact", "--out", "/dev/null/run"], "Not a directory"),
@@ -157,6 +159,46 @@ def test_every_mistake_is_one_sentence(
     assert captured.err.count("\n") == 1
     assert says in captured.err
     assert not list(tmp_path.iterdir())  # a run that is refused leaves nothing behind
+
+
+def test_a_bad_request_loses_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = ["--out", str(tmp_path / "run"), "--overwrite"]
+    assert main(["plan", "bandit", "--method", "exact", *out]) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    for words in (
+        ["plan", "bandit", "--particles", "0"],
+        ["plan", "bandit", "--seeds", "0"],
+        ["plan", "gridworld/flat", "--method", "exact"],
+        ["plan", "bandit", "--method", "exact", "--resume"],
+    ):
+        assert main([*words, *out]) == 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    capsys.readouterr()
+
+
+def test_names_may_look_like_markup(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table = polinfer.TabularMDP(
+        np.eye(2)[np.array([[1, 1], [1, 1]])],
+        [[1.0, 2.0], [0.0, 0.0]],
+        0,
+        [1],
+        2,
+        state_names=["[left]", "[/x]"],
+        action_names=["[bold]", "b"],
+    )
+    polinfer.save_table(table, tmp_path / "odd.npz")
+    assert main(["plan", str(tmp_path / "odd.npz"), "--method", "exact", "--out", str(tmp_path / "a")]) == 0
+    out = capsys.readouterr().out
+    assert "[left]" in out
+    assert "[bold]" in out
+
+
+def test_a_deterministic_plan_has_no_entropy(capsys: pytest.CaptureFixture[str]) -> None:
+    record = run_json(capsys, "compare", "gridworld/ablation", "--limit", "1")
+    entropy = {answer["name"]: answer["entropy"] for answer in record["answers"]}  # type: ignore[attr-defined]
+    assert entropy["finite-horizon optimum"] == 0
+    assert entropy["uniform"] == pytest.approx(np.log(4))
+    assert 0 < entropy["soft (alpha=1)"] < np.log(4)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

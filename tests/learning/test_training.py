@@ -173,6 +173,21 @@ def test_bad_values_are_named(settings: dict[str, object], words: str) -> None:
         polinfer.infer(LOOP, **settings)  # type: ignore[arg-type]
 
 
+def test_a_table_proposal_takes_tables_of_any_size() -> None:
+    states = 5_000
+    successor = np.append(np.arange(1, states), states - 1)
+    rows = polinfer.tabular.OutcomeRows(
+        np.arange(states - 1),
+        np.zeros(states - 1, int),
+        successor[:-1],
+        np.ones(states - 1),
+        np.ones(states - 1),
+    )
+    table = TabularMDP.from_outcomes(rows, states, 1, 0, [states - 1], 3)
+    posterior = polinfer.infer(table, proposal="table", sweeps=5, particles=2)
+    assert posterior.action_probs(7).tolist() == [1.0]
+
+
 def test_the_table_proposal_needs_a_table() -> None:
     with pytest.raises(PolinferError, match="needs a problem that fits a table"):
         polinfer.infer(Cracked(), proposal="table", sweeps=10)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 from matplotlib.figure import Figure
+from rich.markup import escape
 from rich.table import Table
 
 from polinfer.cli.figures import policy_figure
@@ -75,15 +76,17 @@ class Compare:
             return
         tables().print(comparison_table(self.problem.domain, result))
         for note in result.notes:
-            remarks().print(f"note: {note}")
+            remarks().print(f"note: {note}", markup=False)
         if folder is not None:
-            remarks().print(f"figure: {folder / 'policies.png'}   numbers: {folder / 'comparison.json'}")
+            remarks().print(
+                f"figure: {folder / 'policies.png'}   numbers: {folder / 'comparison.json'}", markup=False
+            )
 
 
 def comparison_table(domain: str, result: Comparison) -> Table:
     """Return the table that people read."""
     table = Table(
-        title=f"{domain}: {result.table.num_states} states, horizon {result.table.horizon}",
+        title=f"{escape(domain)}: {result.table.num_states} states, horizon {result.table.horizon}",
         title_justify="left",
         caption="entropy: of the choices, nats per step; distance: total variation to the posterior-induced "
         "policy, weighted by occupancy",
@@ -100,7 +103,7 @@ def comparison_table(domain: str, result: Comparison) -> Table:
             number(answer.returns.q05, 2),
             number(answer.returns.q95, 2),
             number(answer.value.success),
-            number(answer.entropy),
+            number(answer.value.entropy),
             number(result.distance_to_posterior(i)),
         )
         posterior = answer.solution.posterior

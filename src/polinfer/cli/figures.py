@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polinfer.domains import GridWorld
-from polinfer.evaluate import Evaluation
+from polinfer.evaluate import Evaluation, merge_returns
 from polinfer.exact import ReturnDistribution, return_distribution
 from polinfer.mdp import MDP
 from polinfer.plots import (
@@ -70,7 +70,7 @@ def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list
 
 def _returns_of(posterior: Posterior, evaluation: Evaluation) -> ReturnDistribution | None:
     if evaluation.returns is not None:
-        values, counts = np.unique(evaluation.returns, return_counts=True)
+        values, counts = np.unique(merge_returns(evaluation.returns), return_counts=True)
         return ReturnDistribution(values.astype(np.float64), counts / counts.sum())
     probs = posterior.table_probs()
     if not isinstance(posterior.view, TabularMDP) or probs is None:

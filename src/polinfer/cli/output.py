@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ def print_json(value: Any) -> None:
 
 def number(value: float | None, digits: int = 3) -> str:
     """Format a number for a table; a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 @contextmanager

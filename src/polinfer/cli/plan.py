@@ -17,7 +17,8 @@ from polinfer.cli.settings import TrainFlags, train_config_of
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.evaluate import Mode, evaluate
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import infer_exact
+from polinfer.infer import check_request, infer_exact
+from polinfer.learning.train import TrainConfig
 from polinfer.mdp import MDP
 from polinfer.posterior import Posterior
 from polinfer.runs import SUMMARY, choose_folder, train_in_folder
@@ -71,8 +72,19 @@ class Plan:
             raise PolinferError(
                 "method 'exact' has one answer and no training; leave out --seeds and its settings"
             )
-        folder = self._folder()
-        posterior = self._infer(mdp, folder)
+        if self.method == "exact":
+            if self.resume:
+                raise PolinferError("method 'exact' has nothing to resume; leave out --resume")
+            with enumeration_progress() as enumerated:
+                posterior = infer_exact(mdp, limit=self.limit, progress=enumerated)
+            folder = self._folder()
+            save(posterior, folder)
+        else:
+            # Everything is checked before the folder is touched: a bad request loses nothing.
+            config = train_config_of(self.method, self.train)
+            check_request(mdp, self.seed, self.seeds)
+            folder = self._folder()
+            posterior = self._train(mdp, config, folder)
         evaluation = evaluate(
             mdp,
             posterior,
@@ -106,13 +118,7 @@ class Plan:
         stem = Path(name).stem if Path(name).suffix else name.replace("/", "-")
         return choose_folder(self.out, f"{stem}-{self.method}", self.overwrite)
 
-    def _infer(self, mdp: MDP, folder: Path) -> Posterior:
-        if self.method == "exact":
-            with enumeration_progress() as enumerated:
-                posterior = infer_exact(mdp, limit=self.limit, progress=enumerated)
-            save(posterior, folder)
-            return posterior
-        config = train_config_of(self.method, self.train)
+    def _train(self, mdp: MDP, config: TrainConfig, folder: Path) -> Posterior:
         with training_progress(config, self.seeds) as trained:
             return train_in_folder(
                 mdp,

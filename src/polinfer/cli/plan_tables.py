@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from polinfer.cli.output import number
@@ -20,7 +21,8 @@ def plan_tables(record: dict[str, Any]) -> list[Table]:
 
 
 def _facts(record: dict[str, Any]) -> Table:
-    table = Table(title=f"{record['domain']}: {record['method']}", title_justify="left", show_header=False)
+    title = escape(f"{record['domain']}: {record['method']}")
+    table = Table(title=title, title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
     returns, facts = record["return"], record.get("posterior")
@@ -37,7 +39,7 @@ def _facts(record: dict[str, Any]) -> Table:
     table.add_row("  means beyond them", f"{number(returns['tail05'], 2)}  {number(returns['tail95'], 2)}")
     table.add_row("success", number(record["success"]))
     if len(record["endings"]) > 1:
-        table.add_row("endings", "  ".join(f"{k} {v:.3f}" for k, v in record["endings"].items()))
+        table.add_row("endings", escape("  ".join(f"{k} {v:.3f}" for k, v in record["endings"].items())))
     if facts is None:
         table.add_row("log Z-hat, mean of the last tenth", number(record["log_evidence"]))
     else:
@@ -58,8 +60,8 @@ def _policy(record: dict[str, Any]) -> Table:
     )
     table.add_column("state")
     for name in record["actions"]:
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     table.add_column("visits", justify="right")
     for row in rows[:_SHOWN_STATES]:
-        table.add_row(row["state"], *(number(p) for p in row["probs"]), number(row["occupancy"], 2))
+        table.add_row(escape(row["state"]), *(number(p) for p in row["probs"]), number(row["occupancy"], 2))
     return table

@@ -28,6 +28,7 @@ from polinfer.tabular.table import TabularMDP
 DEFAULT_LIMIT = 20_000_000
 _BATCH = 128  # policies evaluated together: their matrices stay in the cache
 _CHUNK = 1 << 17  # policies per compiled call: a progress report a second or so
+_MAX_BYTES = 1 << 32
 _KEPT = 1 << 23  # up to this many policies their weights are kept for sampling: 64 MiB
 
 Target = Literal["expectation", "exponential"]
@@ -120,6 +121,12 @@ def policy_posterior(
         raise TooLargeError(
             f"{count:,} deterministic policies are more than the limit of {limit:,}; raise it (--limit), "
             "or estimate the posterior by sampling instead of enumerating it"
+        )
+    size = max(_BATCH, table.num_actions) * len(decision) ** 2 * 8
+    if size > _MAX_BYTES:
+        raise TooLargeError(
+            f"{len(decision):,} decision states need matrices of {size / 2**30:.1f} GiB; "
+            "estimate the posterior by sampling instead of enumerating it"
         )
     keep = min(check_at_least("top", top, 1), count)
     with jax.enable_x64(True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jax import Array
 from numpy.typing import NDArray
 
@@ -27,6 +28,7 @@ class PolicyValue:
     success: float | None  # None where the table does not tell its endings apart
     endings: dict[str, float]  # the probability of each; what is missing to one was cut off at the horizon
     length: float  # expected number of steps
+    entropy: float  # of the policy's choices, in nats, averaged over the steps of an episode
 
     @property
     def std(self) -> float:
@@ -131,7 +133,12 @@ def evaluate_policy(
         ending.name: float(ended[table.ending_of == i].sum()) for i, ending in enumerate(table.endings)
     }
     success = sum(endings[e.name] for e in table.endings if e.success) if table.endings else None
-    occupancy = np.where(table.absorbing, ended, np.asarray(visits).sum(axis=0))
+    moving = np.asarray(visits)  # [H, S]
+    occupancy = np.where(table.absorbing, ended, moving.sum(axis=0))
+    length = float(occupancy[~table.absorbing].sum())
+    # Stage by stage: a plan that looks at the clock may be certain at every step and vary between them.
+    per_stage = -scipy.special.xlogy(stages, stages).sum(axis=-1)  # [S] or [H, S]
+    entropy = float((moving * per_stage).sum()) / length if length > 0 else 0.0
     return PolicyValue(
         expected_return=mean,
         variance=total,
@@ -139,7 +146,8 @@ def evaluate_policy(
         occupancy=occupancy,
         success=success,
         endings=endings,
-        length=float(occupancy[~table.absorbing].sum()),
+        length=length,
+        entropy=entropy,
     )
 
 

@@ -24,6 +24,7 @@ from polinfer.sweep.record import Sweep
 from polinfer.tabular.table import TabularMDP
 
 _RUNNING_MEMORY = 0.99
+_STATES_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,16 @@ def log_proposal_of(mdp: MDP, proposal: Proposal, by_table: bool) -> Callable[[A
 def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
     """Return ``log q`` of all states of a table, ``[S, A]``."""
     states = jnp.arange(table.num_states)
-    features = states if isinstance(proposal, TableProposal) else jax.vmap(table.encode)(states)
-    return log_policy(jax.vmap(proposal.logits)(features), jnp.asarray(table.legal_actions))
+
+    def logits(state: Array) -> Array:
+        features = state if isinstance(proposal, TableProposal) else table.encode(state)
+        scores: Array = proposal.logits(features)
+        return scores
+
+    # A large table in parts: its one-hot features would be a matrix of all states by all states.
+    large = table.num_states > _STATES_AT_ONCE
+    rows = jax.lax.map(logits, states, batch_size=_STATES_AT_ONCE) if large else jax.vmap(logits)(states)
+    return log_policy(rows, jnp.asarray(table.legal_actions))
 
 
 @lru_cache(maxsize=32)

@@ -34,6 +34,8 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
 
 def choose_view(mdp: MDP, config: TrainConfig) -> View:
     """Take the table when it pays: when it has no more states than an update has steps to evaluate."""
+    if config.proposal == "table" and isinstance(mdp, TabularMDP):
+        return View(mdp, by_table=True)
     table = table_of(mdp)
     if table is None:
         return View(mdp, by_table=False)

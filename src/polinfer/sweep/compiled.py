@@ -19,6 +19,7 @@ from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import SweepNoise, as_key, as_uniform, draw_noise, particle_words, query_words
 from polinfer.sweep.record import Sweep
 from polinfer.sweep.resampling import effective_sample_size, pick_ancestors
+from polinfer.tabular.table import TabularMDP
 
 LogProposal = Callable[[State], Array]
 """From a state to ``log q(.|s)`` ``[A]``, -inf where illegal."""
@@ -47,7 +48,7 @@ def run_sweep_from_noise(
     size = mdp.identity(start).shape[0]
     particles = _Particles(
         state=jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), start),
-        over=jnp.zeros(count, jnp.bool_),
+        over=jnp.broadcast_to(is_terminal_start(mdp, start), (count,)),
         seen=jnp.zeros((horizon, count, size), jnp.int32),
         taken=jnp.full((horizon, count), -1, jnp.int32),
     )
@@ -150,3 +151,8 @@ def start_from_words(mdp: MDP, words: Array) -> State:
         index = invert_cumulative(as_uniform(words), starts.probability)
         return jax.tree.map(lambda leaf: leaf[index], starts.state)
     return mdp.init(as_key(words))
+
+
+def is_terminal_start(mdp: MDP, start: State) -> Array:
+    """Return whether an episode is over before it begins; only a table can tell."""
+    return jnp.asarray(mdp.absorbing)[start] if isinstance(mdp, TabularMDP) else jnp.asarray(False)
