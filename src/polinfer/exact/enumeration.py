@@ -29,6 +29,7 @@ DEFAULT_LIMIT = 20_000_000
 _BATCH = 128  # policies evaluated together: their matrices stay in the cache
 _CHUNK = 1 << 17  # policies per compiled call: a progress report a second or so
 _MAX_BYTES = 1 << 32
+_UNROLLED = 24  # up to this many states the sums of products are written out
 _KEPT = 1 << 23  # up to this many policies their weights are kept for sampling: 64 MiB
 
 Target = Literal["expectation", "exponential"]
@@ -250,14 +251,21 @@ def _log_exponential_return(problem: _Problem, actions: Array, steps: Array) -> 
 
 def _visits(problem: _Problem, move: Array, steps: Array) -> Array:
     """Return the probability ``[c, f]`` of visiting each free state at a step of the horizon."""
-    target = jax.nn.one_hot(problem.free, move.shape[-1], dtype=move.dtype).T  # [n, f]
-    reach = jax.lax.fori_loop(
-        0,
-        steps - 1,
-        lambda _, r: jnp.where(target > 0, 1.0, jnp.einsum("cxy,cyf->cxf", move, r)),
-        jnp.broadcast_to(target, (move.shape[0], *target.shape)),
-    )
-    return jnp.einsum("x,cxf->cf", problem.initial, reach)
+    size = move.shape[-1]
+    target = jax.nn.one_hot(problem.free, size, dtype=move.dtype)[:, :, None]  # [f, n, 1]
+    across = jnp.moveaxis(move, 0, -1)  # [n, n, c]: policies side by side, for the vector units
+
+    def step(_: Array, reach: Array) -> Array:
+        if 0 < size <= _UNROLLED:
+            # A sum of products in place: XLA on CPU calls a library for each tiny matrix otherwise.
+            after = sum(across[None, :, y] * reach[:, None, y] for y in range(size))
+        else:
+            after = jnp.einsum("xyc,fyc->fxc", across, reach)
+        return jnp.where(target > 0, 1.0, after)
+
+    start = jnp.broadcast_to(target, (target.shape[0], size, move.shape[0]))
+    reach = jax.lax.fori_loop(0, steps - 1, step, start)
+    return jnp.einsum("x,fxc->cf", problem.initial, reach)
 
 
 @partial(jax.jit, static_argnames=("reach", "exponential", "batches"))
