@@ -1,9 +1,23 @@
 """Shared set-up: compiled functions are kept between workers, subprocesses and runs of the tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 _CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
 # Before JAX is imported, and inherited by the command lines that tests start.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+
+@pytest.fixture
+def compile_quickly() -> Iterator[None]:
+    """Leave out XLA's optimisations, where compiling is most of the time that a test takes."""
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
