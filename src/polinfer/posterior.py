@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError
 from polinfer.exact.solution import PolicyPosterior
-from polinfer.learning.proposal import Proposal, log_policy
-from polinfer.learning.train import table_log_policy
+from polinfer.learning.proposal import Proposal
+from polinfer.learning.train import log_proposal_of
 from polinfer.mdp import MDP, State, invert_cumulative
 from polinfer.sweep.noise import as_uniform, query_words, seed_words
 from polinfer.tabular.table import TabularMDP
@@ -135,11 +135,7 @@ class Posterior:
 
     def log_policy_function(self, proposal: Proposal) -> Callable[[State], Array]:
         """Return the traceable function from a state of `view` to ``log q`` for one member's `proposal`."""
-        view = self.view
-        if isinstance(view, TabularMDP):
-            rows = table_log_policy(view, proposal)
-            return lambda state: rows[state]
-        return lambda state: log_policy(proposal.logits(view.encode(state)), view.legal(state))
+        return log_proposal_of(self.view, proposal, by_table=isinstance(self.view, TabularMDP))
 
     @cached_property
     def _log_probs(self) -> Callable[[State], Array]:

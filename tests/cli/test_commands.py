@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import polinfer
 from polinfer.cli import main
 
 
-def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert main([*words, "--json"]) == 0
     out = capsys.readouterr().out
     assert out.count("\n") == 1  # nothing else on standard output
@@ -21,8 +22,8 @@ def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, objec
 
 def test_list_shows_every_domain_and_method(capsys: pytest.CaptureFixture[str]) -> None:
     record = run_json(capsys, "list")
-    assert {d["name"] for d in record["domains"]} >= {"gridworld/multimodal", "bandit"}  # type: ignore[attr-defined]
-    assert [m["name"] for m in record["methods"]] == ["vsmc", "svi", "iwae", "exact"]  # type: ignore[attr-defined]
+    assert {d["name"] for d in record["domains"]} >= {"gridworld/multimodal", "bandit"}
+    assert [m["name"] for m in record["methods"]] == ["vsmc", "svi", "iwae", "exact"]
     assert main(["list"]) == 0
     assert "gridworld/multimodal" in capsys.readouterr().out
 
@@ -32,16 +33,16 @@ def test_plan_exact_prints_what_the_contract_says(capsys: pytest.CaptureFixture[
     assert record["domain"] == "gridworld/ablation"
     assert record["method"] == "exact"
     assert record["seeds"] == 1
-    assert set(record["return"]) == {"mean", "std", "q05", "q95", "tail05", "tail95"}  # type: ignore[call-overload]
+    assert set(record["return"]) == {"mean", "std", "q05", "q95", "tail05", "tail95"}
     table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
     exact = polinfer.exact.policy_posterior(table)
     assert exact.posterior is not None
     assert record["log_evidence"] == pytest.approx(exact.posterior.log_evidence, abs=1e-12)
     value = polinfer.exact.evaluate_policy(table, exact.policy)
-    assert record["return"]["mean"] == pytest.approx(value.expected_return, abs=1e-5)  # type: ignore[index]
+    assert record["return"]["mean"] == pytest.approx(value.expected_return, abs=1e-5)
     assert record["success"] == pytest.approx(value.success, abs=1e-5)
     for name, policy in (("policy", exact.policy), ("reach_policy", exact.posterior.reach_policy)):
-        rows = {row["state"]: row for row in record[name]}  # type: ignore[attr-defined]
+        rows = {row["state"]: row for row in record[name]}
         assert set(rows) == {"(1,1)", "(1,2)", "(2,1)", "(2,2)"}
         for state, row in rows.items():
             assert set(row) == {"state", "probs", "occupancy"}
@@ -59,7 +60,7 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
     words = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--sweeps", "200", "--episodes", "100"]
     record = run_json(capsys, *words, "--out", str(tmp_path / "run"))
     assert record["seeds"] == 2
-    assert record["settings"]["train"]["sweep"]["particles"] == 10  # type: ignore[index]
+    assert record["settings"]["train"]["sweep"]["particles"] == 10
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == record
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
         "config.json",
@@ -78,9 +79,9 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
 def test_methods_set_what_they_stand_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["plan", "continuation", "--horizon", "4", "--sweeps", "50", "--episodes", "10"]
     svi = run_json(capsys, *words, "--method", "svi", "--out", str(tmp_path / "svi"))
-    assert svi["settings"]["train"]["sweep"]["particles"] == 1  # type: ignore[index]
+    assert svi["settings"]["train"]["sweep"]["particles"] == 1
     iwae = run_json(capsys, *words, "--method", "iwae", "--out", str(tmp_path / "iwae"))
-    assert iwae["settings"]["train"]["sweep"]["resample_below"] == 0  # type: ignore[index]
+    assert iwae["settings"]["train"]["sweep"]["resample_below"] == 0
 
 
 def test_plan_takes_table_files_and_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_plan_takes_table_files_and_maps(capsys: pytest.CaptureFixture[str], tmp
 
 def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     record = run_json(capsys, "compare", "probe/three-targets", "--out", str(tmp_path / "a"))
-    names = [answer["name"] for answer in record["answers"]]  # type: ignore[attr-defined]
+    names = [answer["name"] for answer in record["answers"]]
     assert names == [
         "policy posterior",
         "soft (alpha=1)",
@@ -111,7 +112,7 @@ def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: 
         "finite-horizon optimum",
         "uniform",
     ]
-    assert record["answers"][2]["distance_to_posterior"] == pytest.approx(0.4326, abs=1e-3)  # type: ignore[index]
+    assert record["answers"][2]["distance_to_posterior"] == pytest.approx(0.4326, abs=1e-3)
     assert (tmp_path / "a" / "policies.png").stat().st_size > 5_000
     assert main(["compare", "gridworld/flat", "--limit", "1000"]) == 0
     captured = capsys.readouterr()
@@ -195,7 +196,7 @@ def test_names_may_look_like_markup(capsys: pytest.CaptureFixture[str], tmp_path
 
 def test_a_deterministic_plan_has_no_entropy(capsys: pytest.CaptureFixture[str]) -> None:
     record = run_json(capsys, "compare", "gridworld/ablation", "--limit", "1")
-    entropy = {answer["name"]: answer["entropy"] for answer in record["answers"]}  # type: ignore[attr-defined]
+    entropy = {answer["name"]: answer["entropy"] for answer in record["answers"]}
     assert entropy["finite-horizon optimum"] == 0
     assert entropy["uniform"] == pytest.approx(np.log(4))
     assert 0 < entropy["soft (alpha=1)"] < np.log(4)

@@ -40,12 +40,13 @@ def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
         raise TableError(f"{name} must be a rectangular array of numbers") from None
 
 
-def rows_from_arrays(
-    transitions: ArrayLike | Sequence[Any], rewards: ArrayLike | Sequence[Any]
-) -> tuple[OutcomeRows, int, int]:
-    """Return the rows of `transitions` and `rewards`, the number of states and the number of actions."""
+def rows_from_arrays(transitions: Any, rewards: Any) -> tuple[OutcomeRows, int, int]:
+    """Return the rows of `transitions` and `rewards`, the number of states and the number of actions.
+
+    Both may be anything here: what is neither a rectangular array nor sparse matrices is refused.
+    """
     if _is_sparse_sequence(transitions):
-        return _rows_from_sparse(transitions, rewards)  # type: ignore[arg-type]
+        return _rows_from_sparse(transitions, rewards)
     dense = as_floats("transitions", transitions)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
         raise TableError(f"transitions must have shape [S, A, S], got {list(dense.shape)}")
@@ -60,9 +61,7 @@ def _is_sparse_sequence(values: Any) -> bool:
     return isinstance(values, Sequence) and len(values) > 0 and all(scipy.sparse.issparse(m) for m in values)
 
 
-def _rows_from_sparse(
-    matrices: Sequence[Any], rewards: ArrayLike | Sequence[Any]
-) -> tuple[OutcomeRows, int, int]:
+def _rows_from_sparse(matrices: Sequence[Any], rewards: Any) -> tuple[OutcomeRows, int, int]:
     states, actions = matrices[0].shape[0], len(matrices)
     parts = []
     for action, matrix in enumerate(matrices):
@@ -80,7 +79,7 @@ def _rows_from_sparse(
 
 
 def _pick_rewards(
-    rewards: ArrayLike | Sequence[Any],
+    rewards: Any,
     state: NDArray[np.int64],
     action: NDArray[np.int64],
     successor: NDArray[np.int64],
@@ -88,10 +87,10 @@ def _pick_rewards(
     actions: int,
 ) -> NDArray[np.float64]:
     if _is_sparse_sequence(rewards):
-        if len(rewards) != actions or any(m.shape != (states, states) for m in rewards):  # type: ignore[arg-type, union-attr]
+        if len(rewards) != actions or any(m.shape != (states, states) for m in rewards):
             raise TableError(f"sparse rewards must be {actions} matrices of shape {[states, states]}")
         picked = np.empty(len(state), np.float64)
-        for index, matrix in enumerate(rewards):  # type: ignore[arg-type]
+        for index, matrix in enumerate(rewards):
             here = action == index
             picked[here] = np.asarray(matrix.tocsr()[state[here], successor[here]]).ravel()
         return picked
