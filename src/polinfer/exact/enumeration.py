@@ -120,8 +120,8 @@ def policy_posterior(
     count = count_policies(table, decision)
     if count > limit:
         raise TooLargeError(
-            f"{count:,} deterministic policies are more than the limit of {limit:,}; raise it (--limit), "
-            "or estimate the posterior by sampling instead of enumerating it"
+            f"{_written(count)} deterministic policies are more than the limit of {limit:,}; raise it "
+            "(--limit), or estimate the posterior by sampling instead of enumerating it"
         )
     size = max(_BATCH, table.num_actions) * len(decision) ** 2 * 8
     if size > _MAX_BYTES:
@@ -390,3 +390,8 @@ def _solution(
         diagnostics={"num_policies": float(count), "decision_states": float(len(decision))},
         posterior=posterior,
     )
+
+
+def _written(count: int) -> str:
+    """Write a number of policies; one with very many digits by its size."""
+    return f"{count:,}" if count < 10**15 else f"about {count:.1e}"

@@ -36,6 +36,12 @@ class PolicyValue:
         return float(np.sqrt(self.variance))
 
 
+def action_values(table: TabularMDP, value: Floats) -> Floats:
+    """Return what each action is worth, ``[S, A]``, if what follows is worth `value` ``[S]``."""
+    worth = (table.probability * (table.reward + np.asarray(value)[table.successor])).sum(axis=-1)
+    return np.asarray(np.where(table.absorbing[:, None], 0.0, worth))
+
+
 def one_hot_policy(table: TabularMDP, actions: NDArray[np.integer]) -> Floats:
     """Write a deterministic policy ``[S] int`` as ``[S, A]`` probabilities."""
     checked = _check_actions(table, np.asarray(actions)[None])[0]

@@ -40,7 +40,7 @@ def policy_table_figure(table: TabularMDP, panels: Sequence[PolicyPanel]) -> Fig
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['s1']
     """
-    policies = [_mean_policy(table, panel) for panel in check_panels(panels)]
+    policies = [mean_policy(table, panel) for panel in check_panels(panels)]
     if not policies:
         raise PolinferError("there is nothing to draw: give at least one panel")
     visits = np.mean([_check_occupancy(table, panel) for panel in panels], axis=0)
@@ -82,7 +82,8 @@ def policy_table_figure(table: TabularMDP, panels: Sequence[PolicyPanel]) -> Fig
     return figure
 
 
-def _mean_policy(table: TabularMDP, panel: PolicyPanel) -> Floats:
+def mean_policy(table: TabularMDP, panel: PolicyPanel) -> Floats:
+    """Return the panel's policy ``[S, A]``, averaged over seeds."""
     policy = np.asarray(panel.policy, np.float64)
     shape = (table.num_states, table.num_actions)
     if policy.ndim not in (2, 3) or policy.shape[-2:] != shape or policy.size == 0:
