@@ -1,12 +1,20 @@
 """The problems that come with the library, one family a module."""
 
+from functools import partial as _partial
+
 from polinfer.domains import gridworld as _grid
+from polinfer.domains import ippc2014 as _ippc
 from polinfer.domains import probes as _probes
 from polinfer.domains import worked as _worked
+from polinfer.domains.advising import Advising
+from polinfer.domains.advising import advising as _advising
+from polinfer.domains.blackjack import Blackjack
 from polinfer.domains.gridworld import GridWorld
+from polinfer.domains.tireworld import Tireworld
+from polinfer.domains.tireworld import tireworld as _tireworld
 from polinfer.registry import register
 
-__all__ = ["GridWorld"]
+__all__ = ["Advising", "Blackjack", "GridWorld", "Tireworld"]
 
 register("gridworld", _grid.gridworld, "Slippery grid world from your own text map (map=FILE).")
 register("gridworld/flat", _grid.gridworld, "The paper's 4x4 grid without obstacles.", map=_grid.FLAT)
@@ -30,6 +38,21 @@ register(
     success_prob=0.5,
     horizon=10,
 )
+register("blackjack", Blackjack)
+for _number in _ippc.INSTANCES:
+    _map, _plan = _ippc.tire_map(_number), _ippc.curriculum(_number)
+    register(
+        f"tireworld/{_number}",
+        _partial(_tireworld, _number),
+        f"Triangle Tireworld {_number}: {len(_map.locations)} locations, {len(_map.spares)} spares, "
+        f"a flat with probability {_map.flat_prob:g}.",
+    )
+    register(
+        f"advising/{_number}",
+        _partial(_advising, _number),
+        f"Academic Advising {_number}: {len(_plan.courses)} courses, {len(_plan.required)} of them required, "
+        f"at most {_plan.load} at a time.",
+    )
 register("bandit", _worked.bandit)
 register("continuation", _worked.continuation)
 register("probe/three-targets", _probes.three_targets)

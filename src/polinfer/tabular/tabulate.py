@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError, TooLargeError
-from polinfer.mdp import MDP, EnumerableMDP, HasEndings, HasNames, Outcomes, State
+from polinfer.mdp import EnumerableMDP, HasEndings, HasNames, Outcomes, State
 from polinfer.tabular.rows import OutcomeRows
 from polinfer.tabular.table import TabularMDP
 
@@ -19,7 +19,7 @@ _CHUNK = 1024
 _SMALL_CHUNK = 32
 
 
-def tabulate(mdp: MDP, limit: int = DEFAULT_LIMIT) -> TabularMDP:
+def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
     """Write out every state that `mdp` can reach, in however many steps.
 
     States are numbered in the order in which they are found, the first states first.  Features, names,
@@ -113,8 +113,10 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
             )
         )
         if len(known) > limit:
+            bound = getattr(mdp, "num_states_bound", None)
+            at_most = f" (at most {bound:,})" if bound else ""
             raise TooLargeError(
-                f"more than {limit:,} states: {len(known):,} found after expanding {done:,}; "
+                f"more than {limit:,} states{at_most}: {len(known):,} found after expanding {done:,}; "
                 "raise the limit, or use a method that needs no table"
             )
     return _assemble(mdp, known, parts, terminal, start_index, np.asarray(first.probability, np.float64))
