@@ -223,17 +223,20 @@ def _names_of_a_table_file() -> list[str]:
         ("methods.md", list(METHODS)),
         ("methods.md", [field.name for field in fields(polinfer.SweepConfig)]),
         ("methods.md", [field.name for field in fields(polinfer.TrainConfig) if field.name != "sweep"]),
+        ("methods.md", ["preset", *(field.name for field in fields(polinfer.SacConfig))]),
         ("problems.md", list(polinfer.list_domains())),
         ("problems.md", _names_of_a_table_file()),
     ],
-    ids=["methods", "sweep settings", "training settings", "domains", "table files"],
+    ids=["methods", "sweep settings", "training settings", "sac settings", "domains", "table files"],
 )
 def test_the_page_names_everything(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("command", ["plan bandit --method exact --out run", "compare bandit", "list"])
+@pytest.mark.parametrize(
+    "command", ["plan bandit --method exact --out run", "compare bandit --no-learned", "list"]
+)
 def test_every_key_of_the_json_is_explained(
     command: str, own_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,8 @@ from importlib.metadata import version as _version
 
 from polinfer import domains as _domains  # noqa: F401 - registers the built-in problems
 from polinfer import exact
+from polinfer.adapters import from_gymnasium, from_rddl, to_gymnasium
+from polinfer.baselines import SacConfig
 from polinfer.compare import compare
 from polinfer.errors import PolinferError
 from polinfer.evaluate import Evaluation, evaluate
@@ -26,6 +28,7 @@ __all__ = [
     "Outcomes",
     "PolinferError",
     "Posterior",
+    "SacConfig",
     "SampledPolicy",
     "Starts",
     "Sweep",
@@ -37,6 +40,8 @@ __all__ = [
     "compare",
     "evaluate",
     "exact",
+    "from_gymnasium",
+    "from_rddl",
     "infer",
     "list_domains",
     "load",
@@ -46,4 +51,5 @@ __all__ = [
     "save",
     "save_table",
     "tabulate",
+    "to_gymnasium",
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from polinfer.baselines.oracle import soft_oracle
 from polinfer.exact.evaluation import uniform_policy
 from polinfer.posterior import Posterior
 from polinfer.tabular.table import TabularMDP
+from polinfer.trace import SacTrace, Trace
 
 _LOW_ESS = 0.3
 _LOW_ANCESTORS = 0.15
 _SPREAD = 0.1
 _UNMOVED = 0.05
+_CLOSE = 0.05
 
 
 def diagnose(posterior: Posterior) -> list[str]:
@@ -21,8 +24,11 @@ def diagnose(posterior: Posterior) -> list[str]:
             "Trust: exact.",
             f"All {posterior.exact.num_policies:,} policies were enumerated in double precision.",
         ]
+    if posterior.method == "sac":
+        return _diagnose_sac(posterior)
     warnings: list[str] = []
     trace = posterior.trace
+    assert isinstance(trace, Trace)
     if len(trace.sweeps) == 0:
         return ["Do not trust: the proposal was not trained."]
     last = max(1, len(trace.sweeps) // 5)
@@ -79,3 +85,32 @@ def diagnose(posterior: Posterior) -> list[str]:
     )
     verdict = "Use with care." if not warnings else "Do not trust without a second look."
     return [verdict, *warnings, about]
+
+
+def _diagnose_sac(posterior: Posterior) -> list[str]:
+    settings, trace = posterior.settings["sac"], posterior.trace
+    assert isinstance(trace, SacTrace)
+    alpha = float(trace.alpha[-1].mean()) if settings["autotune"] else settings["alpha"]
+    about = (
+        f"This is no posterior: the policy maximises return plus {alpha:g} times its entropy, "
+        f"discounted by {settings['gamma']:g}."
+    )
+    oracle = soft_oracle(posterior)
+    if oracle is None:
+        return ["Use with care.", "The problem has no table, so there is no exact answer beside it.", about]
+    if oracle.distances is None:
+        return [
+            "Do not trust.",
+            f"With alpha {oracle.alpha:g} and gamma {oracle.gamma:g} staying alive pays for ever: there is "
+            "no answer to find; use gamma below 1 or a smaller alpha.",
+            about,
+        ]
+    mean, worst = float(oracle.distances.mean()), float(oracle.distances.max())
+    found = (
+        f"Exact soft value iteration is {mean:.3f} away (mean total variation over states"
+        + (f"; {worst:.3f} for the worst of {posterior.seeds} seeds" if posterior.seeds > 1 else "")
+        + ")."
+    )
+    if worst <= _CLOSE:
+        return ["Trust, as the baseline that it is.", found, about]
+    return ["Use with care.", found + " Train for more steps, or with preset b if it was a.", about]

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact import evaluate_policy, return_distribution
-from polinfer.mdp import MDP, HasEndings, State, invert_cumulative
+from polinfer.learning.encoded import EncodedView
+from polinfer.mdp import HasEndings, State, invert_cumulative
+from polinfer.playing import play_episodes
 from polinfer.posterior import Posterior
-from polinfer.sweep.compiled import is_terminal_start, move_by_words, start_from_words
+from polinfer.registry import Problem
+from polinfer.sweep.moving import is_terminal_start, move_by_words, start_from_words
 from polinfer.sweep.noise import as_uniform, derive_words, seed_words
 from polinfer.tabular.table import TabularMDP
 
@@ -46,7 +49,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    mdp: MDP,
+    mdp: Problem,
     posterior: Posterior,
     *,
     episodes: int = 10_000,
@@ -92,15 +95,18 @@ def evaluate(
             raise PolinferError("only mode 'resample' can be evaluated exactly; simulate 'thompson'")
         return _evaluate_exactly(posterior)
     check_at_least("episodes", episodes, 1)
+    if isinstance(posterior.view, EncodedView):
+        played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
+        return _account(posterior, mode, [_Episode(*part) for part in played], None)
     # Single precision, even in a program that has switched JAX to double.
     with jax.enable_x64(False):
         return _evaluate_by_simulation(posterior, episodes, mode, seed)
 
 
 class _Episode(NamedTuple):
-    gained: Array  # []
-    length: Array  # [] int32
-    ending: Array  # [] int32, -1 where the episode was cut off
+    gained: Any  # []
+    length: Any  # [] int32
+    ending: Any  # [] int32, -1 where the episode was cut off
 
 
 def _simulate(
@@ -171,13 +177,21 @@ def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, see
     ]
     total = batches * size
     seen = [_Episode(*(field[:episodes] for field in part[0])) for part in parts]
+    tables = isinstance(posterior.view, TabularMDP)
+    occupancy = np.stack([part[1] / total for part in parts]).astype(np.float64) if tables else None
+    return _account(posterior, mode, seen, occupancy)
+
+
+def _account(posterior: Posterior, mode: Mode, seen: list[_Episode], occupancy: Floats | None) -> Evaluation:
+    """Sum up the episodes of each seed."""
     returns = np.stack([part.gained for part in seen])
+    episodes = returns.shape[1]
     if not np.isfinite(returns).all():
         raise PolinferError("an episode's return is not a finite number; check the simulator's rewards")
     ending = np.stack([part.ending for part in seen])
-    names = posterior.view.endings if isinstance(posterior.view, HasEndings) else ()
+    problem = posterior.mdp if isinstance(posterior.view, EncodedView) else posterior.view
+    names = problem.endings if isinstance(problem, HasEndings) else ()
     shares = {e.name: (ending == i).mean(axis=1) for i, e in enumerate(names)}
-    tables = isinstance(posterior.view, TabularMDP)
     return Evaluation(
         mode=mode,
         episodes=episodes,
@@ -188,7 +202,7 @@ def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, see
         success=_success(names, shares),
         endings=shares,
         length=np.stack([part.length for part in seen]).mean(axis=1, dtype=np.float64),
-        occupancy=np.stack([part[1] / total for part in parts]).astype(np.float64) if tables else None,
+        occupancy=occupancy,
         returns=returns,
     )
 

@@ -4,5 +4,7 @@ METHODS = {
     "vsmc": "Variational sequential Monte Carlo over policies: the paper's method.",
     "svi": "Structured variational inference: the same with one particle.",
     "iwae": "Importance weighting: the same without resampling.",
+    "wake": "Fit the proposal to the weighted policies of sweeps through many worlds: near the posterior.",
     "exact": "Enumerate every deterministic policy: the posterior, exactly, for small problems.",
+    "sac": "Discrete soft actor-critic, the baseline: a policy that is paid for its entropy; no posterior.",
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,28 +16,14 @@ from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError
 from polinfer.exact.solution import PolicyPosterior
+from polinfer.learning.encoded import EncodedView
 from polinfer.learning.proposal import Proposal
 from polinfer.learning.train import log_proposal_of
 from polinfer.mdp import MDP, State, invert_cumulative
+from polinfer.registry import Problem
 from polinfer.sweep.noise import as_uniform, query_words, seed_words
 from polinfer.tabular.table import TabularMDP
-
-
-class Trace(NamedTuple):
-    """How training went: one row per chunk of sweeps, one column per seed."""
-
-    sweeps: NDArray[np.int64]  # [C] sweeps done at the end of the chunk
-    log_evidence: NDArray[np.float32]  # [C, seeds] mean log Z-hat
-    ess: NDArray[np.float32]  # [C, seeds] mean effective sample size, share of the particles
-    gradient_norm: NDArray[np.float32]  # [C, seeds]
-    gradient_snr: NDArray[np.float32]  # [C, seeds]
-    unique_ancestors: NDArray[np.float32]  # [C, seeds] share of the particles
-
-
-def empty_trace(seeds: int) -> Trace:
-    """Return the trace of a method that does not train."""
-    none = np.zeros((0, seeds), np.float32)
-    return Trace(np.zeros(0, np.int64), none, none, none, none, none)
+from polinfer.trace import AnyTrace, empty_trace, pick_seed
 
 
 @dataclass(frozen=True)
@@ -45,17 +31,18 @@ class Posterior:
     """A posterior over deterministic policies, or several of them, one per seed.
 
     Where there are several seeds, answers have a leading seed axis, and ``posterior[i]`` is one of them.
+    What ``sac`` returns has the same form, but is no posterior: it is the policy of a baseline.
 
     Attributes
     ----------
     mdp
         The problem as the user gave it.
     view
-        The problem as the engine saw it: the same, or a table of it.
+        The problem as the engine saw it: the same, a table of it, or the encoded states of a simulator.
     method
-        ``vsmc``, ``svi``, ``iwae`` or ``exact``.
+        ``vsmc``, ``svi``, ``iwae``, ``exact`` or ``sac``.
     proposal
-        The fitted ``q(a|s)``, every leaf with a leading seed axis.
+        The fitted ``q(a|s)``, or the actor of ``sac``; every leaf with a leading seed axis.
     settings
         Everything that it was asked with.
     trace
@@ -64,13 +51,13 @@ class Posterior:
         For ``exact`` only: evidence, reach policy, most probable policies.
     """
 
-    mdp: MDP
+    mdp: Problem
     view: MDP
     method: str
     proposal: Proposal
     seeds: int
     settings: dict[str, Any] = field(default_factory=dict)
-    trace: Trace = field(default_factory=lambda: empty_trace(1))
+    trace: AnyTrace = field(default_factory=lambda: empty_trace(1))
     exact: PolicyPosterior | None = None
 
     def __repr__(self) -> str:
@@ -88,7 +75,7 @@ class Posterior:
             jax.tree.map(lambda leaf: leaf[np.array(picked)], self.proposal),
             1,
             self.settings | ({"seed": self.settings["seed"] + picked[0]} if "seed" in self.settings else {}),
-            Trace(self.trace.sweeps, *(column[:, picked] for column in self.trace[1:])),
+            pick_seed(self.trace, picked[0]),
             self.exact,
         )
 
@@ -172,10 +159,13 @@ class Posterior:
 
     def _to_view(self, state: State) -> State:
         """Turn a state of the user's problem into one of the view."""
+        if isinstance(self.view, EncodedView):
+            return self.view.of(state)
         if self.view is self.mdp:
             if isinstance(self.view, TabularMDP) and not 0 <= int(state) < self.view.num_states:
                 raise PolinferError(f"state {int(state)} is outside 0..{self.view.num_states - 1}")
             return state
+        assert isinstance(self.mdp, MDP)
         identity = np.asarray(self.mdp.identity(state), np.int32)
         if identity.tobytes() not in self._index:
             raise PolinferError(f"state {identity.tolist()} cannot be reached from the start of this problem")

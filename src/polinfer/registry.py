@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from polinfer.errors import DomainError, suggest
 from polinfer.mdp import MDP
+from polinfer.sweep.simulator import Simulator
 from polinfer.tabular.files import SUFFIXES, load_table
 
-Factory = Callable[..., MDP]
+Problem = MDP | Simulator
+"""What `make` makes: a JAX problem, or a simulator in plain Python."""
+Factory = Callable[..., Problem]
 
 
 class Domain(NamedTuple):
@@ -41,7 +44,17 @@ class Spec(NamedTuple):
     options: dict[str, Any]
 
 
+class Scheme(NamedTuple):
+    """A way to make problems that live elsewhere: ``scheme:address``."""
+
+    name: str
+    factory: Callable[..., Problem]  # from an address and options
+    summary: str
+    example: str
+
+
 _DOMAINS: dict[str, Domain] = {}
+_SCHEMES: dict[str, Scheme] = {}
 _SPEC = "_polinfer_spec"
 
 
@@ -71,15 +84,30 @@ def register(name: str, factory: Factory, summary: str = "", **defaults: Any) ->
     _DOMAINS[name] = Domain(name, factory, text, defaults)
 
 
+def register_scheme(name: str, factory: Callable[..., Problem], summary: str, example: str) -> None:
+    """Let ``make("name:address", **options)`` call ``factory(address, **options)``."""
+    if name in _SCHEMES:
+        raise DomainError(f"the scheme {name!r} is taken; register under another")
+    _SCHEMES[name] = Scheme(name, factory, summary, example)
+
+
+def list_schemes() -> dict[str, Scheme]:
+    """Return all registered schemes by name."""
+    return dict(_SCHEMES)
+
+
 def list_domains() -> dict[str, Domain]:
     """Return all registered domains by name."""
     return dict(_DOMAINS)
 
 
-def make(name: str, **options: Any) -> MDP:
-    """Make the problem that `name` stands for: a registered domain, or a ``.npz`` or ``.json`` table file.
+def make(name: str, **options: Any) -> Any:
+    """Make the problem that `name` stands for.
 
-    Every domain takes ``reward_scale`` (a factor on every reward) and ``horizon``.
+    That is a registered domain, a ``.npz`` or ``.json`` table file, or the address of a problem that lives
+    elsewhere: ``gym:FrozenLake-v1``.  The result is a `polinfer.MDP`, or a `polinfer.sweep.Simulator` where
+    the problem is played by a simulator in plain Python.  Every domain takes ``reward_scale`` (a factor on
+    every reward) and ``horizon``.
 
     Examples
     --------
@@ -94,6 +122,9 @@ def make(name: str, **options: Any) -> MDP:
     if not isinstance(name, str | Path):
         raise DomainError(f"a domain is named by text, got {name!r}")
     name = str(name)
+    scheme, colon, address = name.partition(":")
+    if colon and scheme in _SCHEMES:
+        return _with_spec(_SCHEMES[scheme].factory(address, **options), name, options)
     if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
         return _make_from_file(name, options)
     if name not in _DOMAINS:
@@ -111,14 +142,17 @@ def make(name: str, **options: Any) -> MDP:
     missing = [k for k, v in {**known, **options}.items() if v is inspect.Parameter.empty]
     if missing:
         raise DomainError(f"{name} needs the option {missing[0]!r}")
-    mdp = domain.factory(**{**domain.defaults, **options})
+    return _with_spec(domain.factory(**{**domain.defaults, **options}), name, options)
+
+
+def _with_spec(problem: Problem, name: str, options: dict[str, Any]) -> Problem:
     # Frozen dataclasses refuse ordinary assignment; an object without a __dict__ stays without a spec.
     with contextlib.suppress(AttributeError, TypeError):
-        object.__setattr__(mdp, _SPEC, Spec(name, dict(options)))
-    return mdp
+        object.__setattr__(problem, _SPEC, Spec(name, dict(options)))
+    return problem
 
 
-def spec_of(mdp: MDP) -> Spec | None:
+def spec_of(mdp: Problem) -> Spec | None:
     """Return how `make` made `mdp`, None where it did not or where it read a file."""
     spec: Spec | None = getattr(mdp, _SPEC, None)
     return spec

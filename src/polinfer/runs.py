@@ -1,25 +1,36 @@
 """Run folders: a run that is killed at any moment loses at most its last chunk.
 
-``config.json`` (what was asked), ``metrics.jsonl`` (how training goes), ``checkpoint.safetensors`` (where to
-go on; gone when the run is finished), ``policy.safetensors`` (the answer), ``summary.json`` and figures.
+``config.json`` (what was asked), ``metrics.jsonl`` (how training goes), ``checkpoint.safetensors`` and the
+folder ``replay`` (where to go on; gone when the run is finished), ``policy.safetensors`` (the answer),
+``summary.json`` and figures.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from polinfer.baselines.fit import Block, kept_ends
+from polinfer.baselines.sac_config import SacConfig
 from polinfer.errors import PolinferError
-from polinfer.infer import Progress, initial_state, train
-from polinfer.learning.train import TrainConfig, TrainState
-from polinfer.mdp import MDP
-from polinfer.posterior import Posterior, Trace
-from polinfer.saving import CONFIG, POLICY, TABLE, describe_problem, load, read_config, save, write_config
+from polinfer.posterior import Posterior
+from polinfer.registry import Problem
+from polinfer.saving import (
+    CONFIG,
+    POLICY,
+    TABLE,
+    describe_problem,
+    load,
+    read_config,
+    read_trace,
+    save,
+    write_config,
+)
 from polinfer.storage import (
     flatten_arrays,
     plain,
@@ -28,8 +39,10 @@ from polinfer.storage import (
     write_arrays,
     write_atomically,
 )
+from polinfer.training import Checkpoint, Config, Progress, Saved, initial_state, settings_of, train
 
 CHECKPOINT, METRICS, SUMMARY = "checkpoint.safetensors", "metrics.jsonl", "summary.json"
+REPLAY = "replay"
 FIGURES = ("policy.png", "returns.png", "training.png")
 RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, CONFIG)
 
@@ -43,6 +56,7 @@ def choose_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:
     # Only what a run writes is removed: the folder may hold other things of the user's.
     for name in RUN_FILES:
         (wanted / name).unlink(missing_ok=True)
+    _remove_replay(wanted)
     return wanted
 
 
@@ -55,9 +69,9 @@ def check_free(folder: Path, overwrite: bool) -> None:
 
 
 def train_in_folder(
-    mdp: MDP,
+    mdp: Problem,
     method: str,
-    config: TrainConfig,
+    config: Config,
     folder: Path,
     *,
     seed: int,
@@ -66,7 +80,7 @@ def train_in_folder(
     progress: Progress | None = None,
 ) -> Posterior:
     """Train with checkpoints in `folder`; with `resume`, go on from the last one, bit for bit."""
-    settings = {"train": asdict(config), "seed": seed}
+    settings = settings_of(config, seed)
     start = None
     if resume:
         asked = {"method": method, "seeds": seeds, "settings": settings, "problem": describe_problem(mdp)}
@@ -74,7 +88,7 @@ def train_in_folder(
         if (folder / POLICY).exists():
             return load(folder, mdp)
         if (folder / CHECKPOINT).exists():
-            start = _read_checkpoint(folder / CHECKPOINT, initial_state(mdp, config, seed, seeds))
+            start = _read_checkpoint(folder, method, config, initial_state(mdp, config, seed, seeds))
     else:
         write_config(folder, mdp, method, seeds, settings)
     posterior = train(
@@ -84,35 +98,66 @@ def train_in_folder(
         seed=seed,
         seeds=seeds,
         progress=progress,
-        checkpoint=_checkpointer(folder),
+        checkpoint=_checkpointer(folder, config),
         resume=start,
     )
     save(posterior, folder)
     (folder / CHECKPOINT).unlink(missing_ok=True)
+    _remove_replay(folder)
     return posterior
 
 
-def _checkpointer(folder: Path) -> Callable[[int, TrainState, Trace], None]:
-    def write(done: int, state: TrainState, trace: Trace) -> None:
+def _checkpointer(folder: Path, config: Config) -> Checkpoint:
+    def write(saved: Saved) -> None:
+        trace = saved.trace
         rows = [
-            json.dumps(plain({name: getattr(trace, name)[i] for name in Trace._fields}))
-            for i in range(len(trace.sweeps))
+            json.dumps(plain({name: getattr(trace, name)[i] for name in trace._fields}))
+            for i in range(len(trace[0]))
         ]
         write_atomically(folder / METRICS, lambda file: file.write(("\n".join(rows) + "\n").encode()))
-        arrays = flatten_arrays(state, "state") | flatten_arrays(trace._asdict(), "trace")
-        write_arrays(folder / CHECKPOINT, arrays | {"done": np.asarray(done)})
+        # The blocks before the checkpoint that counts on them: killed in between, they are written again.
+        for block in saved.blocks:
+            (folder / REPLAY).mkdir(exist_ok=True)
+            arrays = {"rows": block.rows, "position": np.asarray(block.position)}
+            write_arrays(folder / REPLAY / _block_name(saved.done), arrays)
+        arrays = flatten_arrays(saved.state, "state") | flatten_arrays(trace._asdict(), "trace")
+        write_arrays(folder / CHECKPOINT, arrays | {"done": np.asarray(saved.done)})
+        if isinstance(config, SacConfig):
+            kept = {_block_name(end) for end in kept_ends(config, saved.done)}
+            for path in (folder / REPLAY).iterdir():
+                if path.name not in kept:
+                    path.unlink()
 
     return write
 
 
-def _read_checkpoint(path: Path, template: TrainState) -> tuple[int, TrainState, Trace]:
+def _read_checkpoint(folder: Path, method: str, config: Config, template: Any) -> Saved:
+    path = folder / CHECKPOINT
     arrays = read_arrays(path)
     state = unflatten_arrays(template, arrays, "state", path)
-    try:
-        trace = Trace(*(arrays[f"trace['{name}']"] for name in Trace._fields))
-        return int(arrays["done"]), state, trace
-    except KeyError as error:
-        raise PolinferError(f"{path}: {error} is missing; remove the file to start again") from None
+    trace = read_trace(arrays, method, path)
+    if "done" not in arrays:
+        raise PolinferError(f"{path}: 'done' is missing; remove the file to start again")
+    done = int(arrays["done"])
+    blocks = _read_blocks(folder, config, done) if isinstance(config, SacConfig) else ()
+    return Saved(done, state, trace, tuple(blocks))
+
+
+def _read_blocks(folder: Path, config: SacConfig, done: int) -> Iterator[Block]:
+    """Read what the replay store had gained after `done` steps, oldest first."""
+    for end in kept_ends(config, done):
+        arrays = read_arrays(folder / REPLAY / _block_name(end))
+        if arrays.keys() != {"rows", "position"}:
+            raise PolinferError(f"{folder / REPLAY / _block_name(end)}: not a block of a replay store")
+        yield Block(int(arrays["position"]), arrays["rows"])
+
+
+def _block_name(end: int) -> str:
+    return f"{end:012d}.safetensors"
+
+
+def _remove_replay(folder: Path) -> None:
+    shutil.rmtree(folder / REPLAY, ignore_errors=True)
 
 
 def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:

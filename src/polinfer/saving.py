@@ -11,14 +11,12 @@ import numpy as np
 from polinfer.domains import GridWorld
 from polinfer.errors import PolinferError
 from polinfer.exact.solution import PolicyPosterior
-from polinfer.infer import train_config
+from polinfer.infer import config_for
 from polinfer.learning.proposal import TableProposal
-from polinfer.learning.train import TrainConfig, make_trainer
-from polinfer.learning.view import choose_view
 from polinfer.mdp import MDP
 from polinfer.methods import METHODS
-from polinfer.posterior import Posterior, Trace
-from polinfer.registry import make, spec_of
+from polinfer.posterior import Posterior
+from polinfer.registry import Problem, make, spec_of
 from polinfer.storage import (
     flatten_arrays,
     plain,
@@ -29,16 +27,18 @@ from polinfer.storage import (
     write_json,
 )
 from polinfer.tabular import TabularMDP, load_table, save_table, tabulate
+from polinfer.trace import AnyTrace, trace_type
+from polinfer.training import Config, initial_state, view_of
 
 FORMAT = "polinfer posterior"
 VERSION = 1
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
 
 
-def describe_problem(mdp: MDP) -> dict[str, Any]:
+def describe_problem(mdp: Problem) -> dict[str, Any]:
     """Say how to make `mdp` again: by its name and options, or from a table that is saved beside."""
     spec = spec_of(mdp)
-    if spec is not None:
+    if spec is not None and not any(callable(value) for value in spec.options.values()):
         options = dict(spec.options)
         if isinstance(mdp, GridWorld) and "map" in options:
             # The map itself: the file may be elsewhere, or another, when this is read.
@@ -49,7 +49,7 @@ def describe_problem(mdp: MDP) -> dict[str, Any]:
     return {}
 
 
-def remake_problem(described: dict[str, Any], folder: Path, mdp: MDP | None) -> MDP:
+def remake_problem(described: dict[str, Any], folder: Path, mdp: Problem | None) -> Problem:
     """Make the problem that `describe_problem` wrote down; `mdp` wins where it is given."""
     if mdp is not None:
         known = describe_problem(mdp)
@@ -59,7 +59,8 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: MDP | None) -> 
             )
         return mdp
     if "domain" in described:
-        return make(described["domain"], **described["options"])
+        made: Problem = make(described["domain"], **described["options"])
+        return made
     if "table" in described:
         return load_table(folder / described["table"])
     raise PolinferError(
@@ -67,7 +68,7 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: MDP | None) -> 
     )
 
 
-def write_config(folder: Path, mdp: MDP, method: str, seeds: int, settings: dict[str, Any]) -> None:
+def write_config(folder: Path, mdp: Problem, method: str, seeds: int, settings: dict[str, Any]) -> None:
     """Write ``config.json``, and the table where the problem is one without a name."""
     problem = describe_problem(mdp)
     if "table" in problem:
@@ -101,12 +102,14 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def config_of(settings: dict[str, Any], method: str, source: Path) -> TrainConfig:
+def config_of(settings: dict[str, Any], method: str, source: Path) -> Config:
     """Return the training configuration in the settings of a run."""
     try:
+        if method == "sac":
+            return config_for(method, **settings["sac"])
         fields = dict(settings["train"])
         sweep = fields.pop("sweep")
-        return train_config(method, **fields, **sweep)
+        return config_for(method, **fields, **sweep)
     except (KeyError, TypeError) as error:
         raise PolinferError(f"{source}: the training settings are incomplete ({error})") from None
 
@@ -130,7 +133,7 @@ def save(posterior: Posterior, folder: str | Path) -> None:
     write_config(folder, posterior.mdp, posterior.method, posterior.seeds, posterior.settings)
 
 
-def load(folder: str | Path, mdp: MDP | None = None) -> Posterior:
+def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
     """Read a posterior that `save` (or a run of ``polinfer plan``) wrote.
 
     Parameters
@@ -148,10 +151,7 @@ def load(folder: str | Path, mdp: MDP | None = None) -> Posterior:
     method, seeds = config["method"], config["seeds"]
     problem = remake_problem(config["problem"], folder, mdp)
     source = folder / POLICY
-    missing = [f for f in Trace._fields if f"trace['{f}']" not in arrays]
-    if missing:
-        raise PolinferError(f"{source}: trace {missing[0]!r} is missing; the file is damaged")
-    trace = Trace(*(arrays[f"trace['{f}']"] for f in Trace._fields))
+    trace = read_trace(arrays, method, source)
     if method == "exact":
         view: MDP = tabulate(problem)
         assert isinstance(view, TabularMDP)
@@ -159,13 +159,22 @@ def load(folder: str | Path, mdp: MDP | None = None) -> Posterior:
         template: Any = TableProposal(jnp.zeros(shape, jnp.float32))
         known = _exact_from(arrays, source)
     else:
-        train = config_of(config["settings"], method, folder / CONFIG)
-        chosen = choose_view(problem, train)
-        view = chosen.mdp
-        template = make_trainer(view, train, chosen.by_table).init(range(seeds)).proposal
+        trained = config_of(config["settings"], method, folder / CONFIG)
+        view = view_of(problem, trained).mdp
+        start = initial_state(problem, trained, 0, seeds)
+        template = start.learner.actor if method == "sac" else start.proposal
         known = None
     proposal = unflatten_arrays(template, arrays, "proposal", source)
     return Posterior(problem, view, method, proposal, seeds, config["settings"], trace, known)
+
+
+def read_trace(arrays: dict[str, Any], method: str, source: Path) -> AnyTrace:
+    """Return the trace that was saved with `flatten_arrays`."""
+    kind = trace_type(method)
+    missing = [f for f in kind._fields if f"trace['{f}']" not in arrays]
+    if missing:
+        raise PolinferError(f"{source}: trace {missing[0]!r} is missing; the file is damaged")
+    return kind(*(arrays[f"trace['{f}']"] for f in kind._fields))
 
 
 def _exact_from(arrays: dict[str, Any], source: Path) -> PolicyPosterior:

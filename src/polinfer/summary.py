@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer import exact
+from polinfer.baselines.oracle import soft_oracle
 from polinfer.evaluate import Evaluation
 from polinfer.posterior import Posterior
 from polinfer.tabular.table import TabularMDP
+from polinfer.trace import Trace
 
 LISTED_STATES = 1000
 
@@ -37,6 +39,9 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
     }
     if posterior.exact is not None:
         record["posterior"] = _enumerated(posterior)
+    soft = _soft(posterior)
+    if soft is not None:
+        record["soft"] = soft
     table, probs = posterior.view, posterior.table_probs()
     if isinstance(table, TabularMDP) and probs is not None and table.num_states <= LISTED_STATES:
         assert evaluation.occupancy is not None
@@ -48,12 +53,30 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
     return record
 
 
-def log_evidence(posterior: Posterior) -> float:
-    """Return ``log Z``, or the mean ``log Z-hat`` of the last tenth of training."""
+def log_evidence(posterior: Posterior) -> float | None:
+    """Return ``log Z``, or the mean ``log Z-hat`` of the last tenth of training; None for a baseline."""
     if posterior.exact is not None:
         return posterior.exact.log_evidence
-    last = max(1, len(posterior.trace.sweeps) // 10)
-    return float(posterior.trace.log_evidence[-last:].mean())
+    trace = posterior.trace
+    if not isinstance(trace, Trace):
+        return None
+    last = max(1, len(trace.sweeps) // 10)
+    return float(trace.log_evidence[-last:].mean())
+
+
+def _soft(posterior: Posterior) -> dict[str, Any] | None:
+    oracle = soft_oracle(posterior)
+    if oracle is None:
+        return None
+    distances = oracle.distances
+    return {
+        "alpha": oracle.alpha,
+        "gamma": oracle.gamma,
+        "result": str(oracle.solution.result),
+        "return": oracle.expected_return,
+        "distance": None if distances is None else float(distances.mean()),
+        "distances": None if distances is None else distances.tolist(),
+    }
 
 
 def _enumerated(posterior: Posterior) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def test_plan_takes_table_files_and_maps(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    record = run_json(capsys, "compare", "probe/three-targets", "--out", str(tmp_path / "a"))
+    record = run_json(capsys, "compare", "probe/three-targets", "--no-learned", "--out", str(tmp_path / "a"))
     names = [answer["name"] for answer in record["answers"]]
     assert names == [
         "policy posterior",
@@ -114,10 +114,32 @@ def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: 
     ]
     assert record["answers"][2]["distance_to_posterior"] == pytest.approx(0.4326, abs=1e-3)
     assert (tmp_path / "a" / "policies.png").stat().st_size > 5_000
-    assert main(["compare", "gridworld/flat", "--limit", "1000"]) == 0
+    assert main(["compare", "gridworld/flat", "--limit", "1000", "--no-learned"]) == 0
     captured = capsys.readouterr()
     assert "soft (alpha=1)" in captured.out
     assert "1,073,741,824" in captured.err
+
+
+def test_compare_trains_and_shows_the_aim_of_sac(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--sweeps", "200", "--steps", "2000", "--seeds", "2", "--gamma", "0.9", "--alpha", "0.5"]
+    record = run_json(capsys, "compare", "gridworld/ablation", *words)
+    vsmc, sac, aim = record["answers"][-3:]
+    assert [vsmc["name"], sac["name"]] == ["VSMC", "SAC (alpha=0.5, gamma=0.9)"]
+    assert aim["name"] == "soft, no horizon (alpha=0.5, gamma=0.9)"
+    assert [vsmc["result"], sac["result"], aim["result"]] == ["learned", "learned", "converged"]
+    assert [vsmc["seeds"], sac["seeds"], aim["seeds"]] == [2, 2, 1]
+    assert sac["return"]["mean"] > -1.886  # the uniform policy's
+
+
+def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["--method", "sac", "--steps", "2000", "--seeds", "2", "--gamma", "0.9", "--alpha", "0.5"]
+    record = run_json(capsys, "plan", "gridworld/ablation", *words, "--out", str(tmp_path / "run"))
+    assert record["log_evidence"] is None
+    assert record["soft"]["alpha"] == 0.5
+    assert record["soft"]["result"] == "converged"
+    assert 0 < record["soft"]["distance"] < 0.5
+    assert len(record["soft"]["distances"]) == 2
+    assert (tmp_path / "run" / "training.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize(
@@ -138,6 +160,11 @@ def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: 
         (["plan", "continuation", "--resume"], "--resume needs --out"),
         (["compare", "bandit", "--alpha", "0"], "alpha must be above zero"),
         (["compare", "bandit", "--risk", "-1"], "risk must be above zero"),
+        (["plan", "bandit", "--method", "sac", "--alpha", "0"], "alpha must be above zero, got 0"),
+        (["plan", "bandit", "--method", "sac", "--sweeps", "9"], "'sac' has no setting --sweeps"),
+        (["plan", "bandit", "--method", "sac", "--particles", "9"], "'sac' has no setting --particles"),
+        (["plan", "bandit", "--tau", "0.5"], "'vsmc' has no setting --tau"),
+        (["plan", "bandit", "--method", "exact", "--steps", "9"], "'exact' has no setting --steps"),
         (["plan", "bandit", "--seed", "4294967296"], "seeds must lie below 2**32"),
         (["plan", "continuation", "--episodes", "0"], "episodes must be at least 1"),
         (["plan", "bandit", "--method", "exact", "--seeds", "5"], "leave out --seeds"),
@@ -195,7 +222,7 @@ def test_names_may_look_like_markup(capsys: pytest.CaptureFixture[str], tmp_path
 
 
 def test_a_deterministic_plan_has_no_entropy(capsys: pytest.CaptureFixture[str]) -> None:
-    record = run_json(capsys, "compare", "gridworld/ablation", "--limit", "1")
+    record = run_json(capsys, "compare", "gridworld/ablation", "--limit", "1", "--no-learned")
     entropy = {answer["name"]: answer["entropy"] for answer in record["answers"]}
     assert entropy["finite-horizon optimum"] == 0
     assert entropy["uniform"] == pytest.approx(np.log(4))
@@ -208,7 +235,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_numbers_are_whole_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "gridworld/ablation"]) == 0
+    assert main(["compare", "gridworld/ablation", "--no-learned"]) == 0
     assert "…" not in capsys.readouterr().out
 
 

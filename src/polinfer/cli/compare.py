@@ -11,45 +11,64 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.table import Table
 
+from polinfer.baselines.sac_config import SacConfig, sac_config
 from polinfer.cli.figures import policy_figure
 from polinfer.cli.output import (
+    OutputFlags,
     enumeration_progress,
     number,
     print_json,
     remarks,
     tables,
+    training_progress,
 )
 from polinfer.cli.problem import Problem
-from polinfer.compare import Comparison, as_json, compare
+from polinfer.compare import Comparison, as_json, check_risk, compare
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.mdp import MDP
+from polinfer.infer import train_config
+from polinfer.learning.view import TABLE_LIMIT
 from polinfer.plots import PolicyPanel, save_figure
+from polinfer.posterior import Posterior
+from polinfer.registry import Problem as AnyProblem
 from polinfer.runs import check_free
 from polinfer.storage import write_json
+from polinfer.tabular import tabulate
+from polinfer.training import Config, train
 
 
 @dataclass(frozen=True)
-class Compare:
-    """Solve one problem by every exact method; print a table and draw the policies side by side.
+class Compare(OutputFlags):
+    """Solve one problem by every method; print a table and draw the policies side by side.
+
+    The exact methods take seconds; VSMC and soft actor-critic are trained, by default for a moderate budget.
+    All policies are evaluated exactly.
 
     Example: polinfer compare gridworld/ablation --out runs/ablation
     """
 
     problem: tyro.conf.OmitArgPrefixes[Problem]
     alpha: float = 1.0
-    """Entropy weight of the soft (entropy-regularised) policy."""
+    """Entropy weight of the soft (entropy-regularised) policy and of soft actor-critic."""
     risk: float = 1.0
     """Entropic risk parameter of the risk-seeking policy; the risk-averse one gets the negative."""
     limit: int = DEFAULT_LIMIT
     """The largest number of policies to enumerate for the posterior."""
+    learned: bool = True
+    """Train VSMC and soft actor-critic, too."""
+    sweeps: int = 20_000
+    """Sweeps of VSMC, per seed."""
+    steps: int = 50_000
+    """Steps of soft actor-critic, per seed."""
+    gamma: float = SacConfig.gamma
+    """Discount of soft actor-critic."""
+    seeds: int = 3
+    """Independent runs of VSMC and soft actor-critic, averaged."""
+    seed: int = 0
+    """The first seed."""
     out: Path | None = None
     """Folder for the figure and the numbers; without it nothing is written."""
     overwrite: bool = False
     """Allow --out to be a folder that holds files."""
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else."""
-    debug: bool = False
-    """Show the traceback of an error."""
 
     def run(self) -> None:
         """Solve, print, draw."""
@@ -58,8 +77,16 @@ class Compare:
         folder = self.out
         if folder is not None:
             check_free(folder, self.overwrite)
+        # Refused before anything is trained.
+        check_risk(self.risk)
+        states = tabulate(mdp).num_states
+        if self.learned and states > TABLE_LIMIT:
+            remarks().print(f"note: VSMC and SAC left out: {states:,} states are more than {TABLE_LIMIT:,}")
+        learned = self._train(mdp) if self.learned and states <= TABLE_LIMIT else {}
         with enumeration_progress() as progress:
-            result = compare(mdp, alpha=self.alpha, risk=self.risk, limit=self.limit, progress=progress)
+            result = compare(
+                mdp, learned=learned, alpha=self.alpha, risk=self.risk, limit=self.limit, progress=progress
+            )
         record = {
             "domain": self.problem.domain,
             "options": self.problem.options,
@@ -81,6 +108,20 @@ class Compare:
             remarks().print(
                 f"figure: {folder / 'policies.png'}   numbers: {folder / 'comparison.json'}", markup=False
             )
+
+    def _train(self, mdp: AnyProblem) -> dict[str, Posterior]:
+        configs: dict[str, Config] = {
+            "vsmc": train_config("vsmc", sweeps=self.sweeps),
+            "sac": sac_config(alpha=self.alpha, gamma=self.gamma, steps=self.steps),
+        }
+        names = {"vsmc": "VSMC", "sac": f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g})"}
+        found = {}
+        for method, config in configs.items():
+            with training_progress(config, self.seeds) as progress:
+                found[names[method]] = train(
+                    mdp, method, config, seed=self.seed, seeds=self.seeds, progress=progress
+                )
+        return found
 
 
 def comparison_table(domain: str, result: Comparison) -> Table:
@@ -106,6 +147,8 @@ def comparison_table(domain: str, result: Comparison) -> Table:
             number(answer.value.entropy),
             number(result.distance_to_posterior(i)),
         )
+        if answer.seeds > 1:
+            table.add_row(f"  ± over {answer.seeds} seeds", number(answer.spread), *(["–"] * 6), style="dim")
         posterior = answer.solution.posterior
         if posterior is not None:
             table.add_row(
@@ -114,11 +157,12 @@ def comparison_table(domain: str, result: Comparison) -> Table:
     return table
 
 
-def comparison_figure(mdp: MDP, result: Comparison) -> Figure:
-    """Draw all policies: as maps on grids, as heat maps elsewhere."""
+def comparison_figure(mdp: AnyProblem, result: Comparison) -> Figure:
+    """Draw all policies side by side."""
     shown = [answer for answer in result.answers if answer.name != "uniform"]
     return policy_figure(
         mdp,
         result.table,
         [PolicyPanel(answer.name, answer.solution.policy, answer.value.occupancy) for answer in shown],
+        optimal=("stationary optimum", "finite-horizon optimum"),
     )

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from polinfer.domains import GridWorld
+from polinfer.domains import Blackjack, GridWorld
 from polinfer.evaluate import Evaluation, merge_returns
 from polinfer.exact import ReturnDistribution, return_distribution
-from polinfer.mdp import MDP
 from polinfer.plots import (
     PolicyPanel,
     by_cell,
+    hit_margin,
     policy_map_figure,
     policy_table_figure,
     return_figure,
     save_figure,
+    strategy_chart_figure,
     training_figure,
 )
 from polinfer.posterior import Posterior
+from polinfer.registry import Problem
 from polinfer.tabular.table import TabularMDP
+from polinfer.trace import AnyTrace, SacTrace
 
 
-def policy_figure(mdp: MDP, table: TabularMDP, panels: list[PolicyPanel]) -> Figure:
-    """Draw policies given in table order: as maps on grids, as heat maps elsewhere."""
+def policy_figure(
+    mdp: Problem, table: TabularMDP, panels: list[PolicyPanel], optimal: Collection[str] = ()
+) -> Figure:
+    """Draw policies given in table order: as maps on grids, as charts in Blackjack, as heat maps elsewhere.
+
+    A chart shows the margins of the panels whose titles are `optimal`.
+    """
     if isinstance(mdp, GridWorld):
         mapped = [
             PolicyPanel(p.title, by_cell(table, mdp, p.policy), by_cell(table, mdp, p.occupancy))
             for p in panels
         ]
         return policy_map_figure(mdp, mapped)
+    if isinstance(mdp, Blackjack):
+        margin = hit_margin(table)
+        return strategy_chart_figure(
+            mdp, table, panels, [margin if panel.title in optimal else None for panel in panels]
+        )
     return policy_table_figure(table, panels)
 
 
@@ -54,18 +69,28 @@ def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list
     distribution = _returns_of(posterior, evaluation)
     if distribution is not None:
         figures["returns.png"] = return_figure({posterior.method: distribution})
-    if len(posterior.trace.sweeps) > 1:
-        trace = posterior.trace
-        curves = {
-            "log Z-hat": trace.log_evidence.T,
-            "ESS / particles": trace.ess.T,
-            "unique ancestors / particles": trace.unique_ancestors.T,
-            "gradient signal / noise": trace.gradient_snr.T,
-        }
-        figures["training.png"] = training_figure(curves, trace.sweeps)
+    trace = posterior.trace
+    if len(trace[0]) > 1:
+        figures["training.png"] = training_figure(_curves(trace), trace[0], trace._fields[0])
     for name, figure in figures.items():
         save_figure(figure, folder / name)
     return [folder / name for name in figures]
+
+
+def _curves(trace: AnyTrace) -> dict[str, NDArray[np.float32]]:
+    if isinstance(trace, SacTrace):
+        return {
+            "return of an episode": trace.episode_return.T,
+            "entropy of the policy": trace.entropy.T,
+            "loss of the critics": trace.critic_loss.T,
+            "alpha": trace.alpha.T,
+        }
+    return {
+        "log Z-hat": trace.log_evidence.T,
+        "ESS / particles": trace.ess.T,
+        "unique ancestors / particles": trace.unique_ancestors.T,
+        "gradient signal / noise": trace.gradient_snr.T,
+    }
 
 
 def _returns_of(posterior: Posterior, evaluation: Evaluation) -> ReturnDistribution | None:

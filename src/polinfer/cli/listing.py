@@ -9,19 +9,14 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from polinfer.cli.output import print_json, tables
+from polinfer.cli.output import OutputFlags, print_json, tables
 from polinfer.methods import METHODS
 from polinfer.registry import Domain, list_domains
 
 
 @dataclass(frozen=True)
-class List:
+class List(OutputFlags):
     """Show the built-in problems with their options, and the methods."""
-
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else."""
-    debug: bool = False
-    """Show the traceback of an error."""
 
     def run(self) -> None:
         """Print the tables."""

@@ -8,14 +8,26 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from polinfer.learning.train import TrainConfig
-from polinfer.posterior import Trace
+from polinfer.baselines.sac_config import SacConfig
 from polinfer.storage import plain
+from polinfer.trace import AnyTrace, SacTrace
+from polinfer.training import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags:
+    """The flags that every command has."""
+
+    json: bool = False
+    """Print one JSON object on standard output, and nothing else."""
+    debug: bool = False
+    """Show the traceback of an error."""
 
 
 def tables() -> Console:
@@ -64,25 +76,34 @@ def enumeration_progress() -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def training_progress(config: TrainConfig, seeds: int) -> Iterator[Callable[[int, Trace], None]]:
-    """Show sweeps per second, log Z-hat, effective sample size and time left while training."""
+def training_progress(config: Config, seeds: int) -> Iterator[Callable[[int, AnyTrace], None]]:
+    """Show speed, time left, and how training goes: log Z-hat and effective sample size, or returns."""
+    sac = isinstance(config, SacConfig)
     bar = Progress(
-        TextColumn("sweeps"),
+        TextColumn("steps" if sac else "sweeps"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
         console=remarks(),
     )
-    task = bar.add_task("", total=config.updates * config.sweeps_per_update, state="compiling ...")
+    total = config.steps if isinstance(config, SacConfig) else config.updates * config.sweeps_per_update
+    task = bar.add_task("", total=total, state="compiling ...")
     marks: list[tuple[float, int]] = []
 
-    def report(done: int, trace: Trace) -> None:
+    def report(done: int, trace: AnyTrace) -> None:
         marks.append((time.perf_counter(), done))
         (then, first), (now, last) = marks[0], marks[-1]
         speed = f"{(last - first) * seeds / (now - then):,.0f}/s  " if now > then else ""
-        evidence, ess = float(trace.log_evidence[-1].mean()), float(trace.ess[-1].mean())
-        bar.update(task, completed=done, state=f"{speed}log Z-hat {evidence:.3f}  ESS {100 * ess:.0f}%")
+        bar.update(task, completed=min(done, total), state=speed + _last_of(trace))
 
     with bar:
         yield report
+
+
+def _last_of(trace: AnyTrace) -> str:
+    if isinstance(trace, SacTrace):
+        gained, entropy = float(trace.episode_return[-1].mean()), float(trace.entropy[-1].mean())
+        return f"return {gained:.3f}  entropy {entropy:.3f}"
+    evidence, ess = float(trace.log_evidence[-1].mean()), float(trace.ess[-1].mean())
+    return f"log Z-hat {evidence:.3f}  ESS {100 * ess:.0f}%"

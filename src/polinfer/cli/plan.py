@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,40 +11,50 @@ from typing import Any, Literal
 import tyro
 
 from polinfer.cli.figures import draw_run
-from polinfer.cli.output import enumeration_progress, print_json, remarks, tables, training_progress
+from polinfer.cli.output import (
+    OutputFlags,
+    enumeration_progress,
+    print_json,
+    remarks,
+    tables,
+    training_progress,
+)
 from polinfer.cli.plan_tables import plan_tables
 from polinfer.cli.problem import Problem
-from polinfer.cli.settings import TrainFlags, train_config_of
+from polinfer.cli.settings import SacFlags, TrainFlags, config_of_flags, refuse_all
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.evaluate import Mode, evaluate
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import check_request, infer_exact
-from polinfer.learning.train import TrainConfig
-from polinfer.mdp import MDP
+from polinfer.infer import infer_exact
 from polinfer.posterior import Posterior
+from polinfer.registry import Problem as AnyProblem
 from polinfer.runs import SUMMARY, choose_folder, train_in_folder
 from polinfer.saving import save
 from polinfer.storage import write_json
 from polinfer.summary import summarise
+from polinfer.tabular.files import SUFFIXES
+from polinfer.training import Config, check_request
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(OutputFlags):
     """Infer the posterior over policies of one problem; print a table, draw pictures, keep a run folder.
 
     Examples: 'polinfer plan gridworld/multimodal --seeds 25', 'polinfer plan my_mdp.npz --sweeps 5000',
-    'polinfer plan gridworld/ablation --method exact'.
+    'polinfer plan gridworld/ablation --method exact', 'polinfer plan blackjack --method sac --alpha 0.1'.
     """
 
     problem: tyro.conf.OmitArgPrefixes[Problem]
-    method: Literal["vsmc", "svi", "iwae", "exact"] = "vsmc"
+    method: Literal["vsmc", "svi", "iwae", "wake", "exact", "sac"] = "vsmc"
     """How: see 'polinfer list'."""
     seeds: int = 1
     """Independent runs, trained at once."""
     seed: int = 0
     """The first seed."""
     train: tyro.conf.OmitArgPrefixes[TrainFlags] = field(default_factory=TrainFlags)
-    """Settings of training; 'exact' needs none."""
+    """Settings of training for vsmc, svi and iwae; width and depth are those of sac's networks, too."""
+    sac: tyro.conf.OmitArgPrefixes[SacFlags] = field(default_factory=SacFlags)
+    """Settings of soft actor-critic; those that are left out come from the preset."""
     limit: int = DEFAULT_LIMIT
     """For 'exact': the largest number of policies to enumerate."""
     episodes: int = 10_000
@@ -56,10 +67,6 @@ class Plan:
     """Go on with the run in --out where it was stopped."""
     overwrite: bool = False
     """Allow --out to be a folder that holds a run, and replace it."""
-    json: bool = False
-    """Print one JSON object on standard output, and nothing else."""
-    debug: bool = False
-    """Show the traceback of an error."""
 
     def run(self) -> None:
         """Infer, evaluate, print, draw."""
@@ -68,11 +75,10 @@ class Plan:
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
         check_at_least("episodes", self.episodes, 1)
-        if self.method == "exact" and (self.seeds != 1 or self.train != TrainFlags()):
-            raise PolinferError(
-                "method 'exact' has one answer and no training; leave out --seeds and its settings"
-            )
         if self.method == "exact":
+            if self.seeds != 1:
+                raise PolinferError("method 'exact' has one answer; leave out --seeds")
+            refuse_all(self.method, self.train, self.sac)
             if self.resume:
                 raise PolinferError("method 'exact' has nothing to resume; leave out --resume")
             with enumeration_progress() as enumerated:
@@ -81,8 +87,8 @@ class Plan:
             save(posterior, folder)
         else:
             # Everything is checked before the folder is touched: a bad request loses nothing.
-            config = train_config_of(self.method, self.train)
-            check_request(mdp, self.seed, self.seeds)
+            config = config_of_flags(self.method, self.train, self.sac)
+            check_request(mdp, config, self.seed, self.seeds)
             folder = self._folder()
             posterior = self._train(mdp, config, folder)
         evaluation = evaluate(
@@ -115,10 +121,10 @@ class Plan:
         if self.resume and self.out is not None:
             return self.out
         name = self.problem.domain
-        stem = Path(name).stem if Path(name).suffix else name.replace("/", "-")
+        stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)
         return choose_folder(self.out, f"{stem}-{self.method}", self.overwrite)
 
-    def _train(self, mdp: MDP, config: TrainConfig, folder: Path) -> Posterior:
+    def _train(self, mdp: AnyProblem, config: Config, folder: Path) -> Posterior:
         with training_progress(config, self.seeds) as trained:
             return train_in_folder(
                 mdp,

@@ -40,9 +40,14 @@ def _facts(record: dict[str, Any]) -> Table:
     table.add_row("success", number(record["success"]))
     if len(record["endings"]) > 1:
         table.add_row("endings", escape("  ".join(f"{k} {v:.3f}" for k, v in record["endings"].items())))
-    if facts is None:
+    soft = record.get("soft")
+    if soft is not None:
+        aim = f"exact soft value iteration, alpha {soft['alpha']:g}, gamma {soft['gamma']:g}"
+        table.add_row(f"{aim}: return", number(soft["return"]))
+        table.add_row("  distance to it, mean total variation over states", number(soft["distance"]))
+    if facts is None and record["log_evidence"] is not None:
         table.add_row("log Z-hat, mean of the last tenth", number(record["log_evidence"]))
-    else:
+    if facts is not None:
         table.add_row("log evidence", number(record["log_evidence"], 4))
         table.add_row("deterministic policies", f"{facts['policies']:,}")
         table.add_row("effectively different ones", f"{facts['effective_policies']:,.1f}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from polinfer.errors import DomainError
-from polinfer.mdp import MDP
+from polinfer.registry import Problem as AnyProblem
 from polinfer.registry import make
 
 
@@ -18,7 +18,7 @@ class Problem:
     """The problem: its name and its options."""
 
     domain: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DOMAIN")]
-    """A name from 'polinfer list', or a table file (.npz or .json)."""
+    """A name from 'polinfer list', a table file (.npz or .json), or an address such as gym:FrozenLake-v1."""
     map: str | None = None
     """For 'gridworld': text file, a letter a cell: . pavement, R gravel, G goal, W swamp, S start, # wall."""
     horizon: int | None = None
@@ -45,10 +45,11 @@ class Problem:
                 options[name] = value
         return options
 
-    def make(self) -> MDP:
+    def make(self) -> AnyProblem:
         """Make the problem."""
         try:
-            return make(self.domain, **self.options)
+            made: AnyProblem = make(self.domain, **self.options)
+            return made
         except TypeError as error:
             # An option of the wrong kind, such as a word where a number belongs.
             raise DomainError(f"{self.domain}: an option has the wrong kind of value ({error})") from error

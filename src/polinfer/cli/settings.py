@@ -1,18 +1,22 @@
 """The settings of training as flags.
 
-The flags are those of `TrainConfig` and `SweepConfig`, but checked only when the command runs: a bad value is
-then one sentence like any other mistake, and not a box of the parser's.
+The flags are those of the configurations, but checked only when the command runs: a bad value is then one
+sentence like any other mistake, and not a box of the parser's.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import tyro
 
+from polinfer.baselines.sac_config import Preset, SacConfig, sac_config
+from polinfer.errors import PolinferError
 from polinfer.infer import train_config
 from polinfer.learning.train import TrainConfig
 from polinfer.sweep.config import SweepConfig
+from polinfer.training import Config
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class SweepFlags(SweepConfig):
     """Settings of a sweep."""
 
     def __post_init__(self) -> None:
-        """Leave the checks to `train_config_of`."""
+        """Leave the checks to `config_of_flags`."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,80 @@ class TrainFlags(TrainConfig):
     """Settings of a sweep."""
 
     def __post_init__(self) -> None:
-        """Leave the checks to `train_config_of`."""
+        """Leave the checks to `config_of_flags`."""
+
+
+@dataclass(frozen=True)
+class SacFlags:
+    """Settings of soft actor-critic; those that are left out come from the preset."""
+
+    alpha: float = SacConfig.alpha
+    """Weight of the policy's entropy; where it is tuned, the weight to start from."""
+    gamma: float = SacConfig.gamma
+    """Discount.  With gamma 1 an agent that is paid for entropy may gain from never ending."""
+    steps: int = SacConfig.steps
+    """Steps in the environment, per seed."""
+    preset: Preset = "b"
+    """Where the other settings come from: CleanRL's for discrete (a) or for continuous actions (b)."""
+    autotune: bool = SacConfig.autotune
+    """Tune alpha so that the policy keeps 89% of the entropy of the uniform one."""
+    buffer: int | None = None
+    """Transitions that are kept for replay (1,000,000)."""
+    learning_starts: int | None = None
+    """Steps with uniformly drawn actions before the first update (a 20,000, b 5,000)."""
+    batch: int | None = None
+    """Transitions per update (a 64, b 256)."""
+    steps_per_update: int | None = None
+    """Steps in the environment between updates (a 4, b 1)."""
+    critic_rate: float | None = None
+    """Learning rate of the critics (a 3e-4, b 1e-3)."""
+    actor_rate: float | None = None
+    """Learning rate of the actor (3e-4)."""
+    adam_epsilon: float | None = None
+    """Added to Adam's denominator (a 1e-4, b 1e-8)."""
+    target_every: int | None = None
+    """Steps in the environment between moves of the target critics (a 8,000, b 1)."""
+    tau: float | None = None
+    """Share of the way that the target critics move (a 1, b 0.005)."""
+
+
+_SHARED = ("width", "depth")
+
+
+def config_of_flags(method: str, train: TrainFlags, sac: SacFlags) -> Config:
+    """Check the flags of a method that trains, and refuse those that belong to another."""
+    if method == "sac":
+        _refuse(method, _changed(train, _SHARED))
+        named = {name: value for name, value in asdict(sac).items() if value is not None}
+        return sac_config(**named, width=train.width, depth=train.depth)
+    _refuse(method, _changed(sac))
+    return train_config_of(method, train)
+
+
+def refuse_all(method: str, train: TrainFlags, sac: SacFlags) -> None:
+    """Refuse every flag of training, for a method that does not train."""
+    _refuse(method, [*_changed(train), *_changed(sac)])
 
 
 def train_config_of(method: str, flags: TrainFlags) -> TrainConfig:
     """Check the flags; where the user left a default, the method sets what it stands for."""
-    fields = {k: v for k, v in asdict(flags).items() if k != "sweep"} | asdict(flags.sweep)
-    default = SweepConfig()
-    if method == "svi" and flags.sweep.particles == default.particles:
-        fields["particles"] = 1
-    if method == "iwae" and flags.sweep.resample_below == default.resample_below:
-        fields["resample_below"] = 0.0
-    return train_config(method, **fields)
+    named = {k: v for k, v in asdict(flags).items() if k != "sweep"} | asdict(flags.sweep)
+    return train_config(method, **{name: named[name] for name in _changed(flags)})
+
+
+def _changed(flags: Any, shared: tuple[str, ...] = ()) -> list[str]:
+    """Return the names of the flags that differ from their defaults."""
+    found = []
+    for member in fields(flags):
+        value = getattr(flags, member.name)
+        if member.name == "sweep":
+            found += _changed(value)
+        elif value != member.default and member.name not in shared:
+            found.append(member.name)
+    return found
+
+
+def _refuse(method: str, names: list[str]) -> None:
+    if names:
+        flag = "--" + names[0].replace("_", "-")
+        raise PolinferError(f"method {method!r} has no setting {flag}; leave it out")

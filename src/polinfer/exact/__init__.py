@@ -4,6 +4,7 @@ from polinfer.exact.distribution import ReturnDistribution, ReturnSummary, retur
 from polinfer.exact.enumeration import count_policies, decision_states, policy_posterior
 from polinfer.exact.evaluation import (
     PolicyValue,
+    action_values,
     average_over_time,
     deterministic_returns,
     evaluate_policy,
@@ -20,6 +21,7 @@ from polinfer.exact.solvers import (
     stationary_optimum,
     stationary_value_iteration,
 )
+from polinfer.exact.statewise import gibbs_policy, statewise_posterior
 from polinfer.exact.worlds import world_averaged_policy
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "ReturnDistribution",
     "ReturnSummary",
     "Solution",
+    "action_values",
     "average_over_time",
     "control_as_inference",
     "count_policies",
@@ -37,11 +40,13 @@ __all__ = [
     "entropic_risk",
     "evaluate_policy",
     "finite_horizon_optimum",
+    "gibbs_policy",
     "one_hot_policy",
     "policy_posterior",
     "return_distribution",
     "soft_stationary",
     "soft_value_iteration",
+    "statewise_posterior",
     "stationary_optimum",
     "stationary_value_iteration",
     "uniform_policy",

@@ -19,6 +19,7 @@ class Result(enum.StrEnum):
     EXACT = "exact"  # a finite computation, right up to rounding
     CONVERGED = "converged"  # an iteration that came within its tolerance
     BOUND = "bound"  # the best found; `residual` is the largest amount by which it can fall short
+    LEARNED = "learned"  # an estimate by a method that was trained
     NOT_CONVERGED = "not converged"  # the iteration hit its limit or diverged: do not use
 
 

@@ -28,12 +28,18 @@ class NetworkProposal(eqx.Module):
 
     @classmethod
     def initial(
-        cls, seed: int, features: int, actions: int, width: int = 64, depth: int = 2
+        cls,
+        seed: int | tuple[int, ...],
+        features: int,
+        actions: int,
+        width: int = 64,
+        depth: int = 2,
+        zero_last: bool = True,
     ) -> NetworkProposal:
         """Return a network with random hidden layers.
 
-        Weights are uniform within ``1/sqrt(inputs)``.  The last layer is zero, so that training starts from
-        the uniform policy.  NumPy draws them: nothing needs to be compiled for it.
+        Weights are uniform within ``1/sqrt(inputs)``.  With `zero_last` the last layer is zero, so that
+        training starts from the uniform policy.  NumPy draws them: nothing needs to be compiled for it.
         """
         random = np.random.default_rng(seed)
         sizes = [features, *[width] * depth, actions]
@@ -42,7 +48,8 @@ class NetworkProposal(eqx.Module):
             bound = 1 / np.sqrt(inputs)
             weight, bias = (random.uniform(-bound, bound, shape) for shape in ((outputs, inputs), outputs))
             layers.append(Layer(jnp.asarray(weight, jnp.float32), jnp.asarray(bias, jnp.float32)))
-        layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
+        if zero_last:
+            layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
         return cls(tuple(layers))
 
     def logits(self, features: Array) -> Array:

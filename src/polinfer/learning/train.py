@@ -14,7 +14,14 @@ import optax  # type: ignore[import-untyped]
 from jax import Array
 
 from polinfer.errors import PolinferError, check_at_least, check_share
-from polinfer.learning.objective import Baseline, evidence_to_go, leave_one_out, vsmc_coefficients
+from polinfer.learning.objective import (
+    Baseline,
+    Objective,
+    evidence_to_go,
+    leave_one_out,
+    vsmc_coefficients,
+    wake_coefficients,
+)
 from polinfer.learning.proposal import NetworkProposal, Proposal, ProposalKind, TableProposal, log_policy
 from polinfer.mdp import MDP
 from polinfer.sweep.compiled import run_sweep
@@ -40,6 +47,8 @@ class TrainConfig:
     """Initial rate of Adam; the paper uses 1e-5 to 3e-4, by domain."""
     final_rate_share: float = 0.1
     """The cosine decay ends at this share of the initial rate."""
+    objective: Objective = "surrogate"
+    """What an update ascends: the paper's surrogate, or the fit to the weighted particles (wake)."""
     baseline: Baseline = "none"
     """Control variate of the score term; 'none' as the paper."""
     proposal: ProposalKind = "network"
@@ -58,6 +67,10 @@ class TrainConfig:
         check_share("final_rate_share", self.final_rate_share)
         if self.baseline not in ("none", "running", "leave-one-out"):
             raise PolinferError(f"baseline must be none, running or leave-one-out, got {self.baseline!r}")
+        if self.objective not in ("surrogate", "wake"):
+            raise PolinferError(f"objective must be surrogate or wake, got {self.objective!r}")
+        if self.objective == "wake" and self.baseline != "none":
+            raise PolinferError("objective 'wake' has no score term; leave out the baseline")
         if self.baseline == "leave-one-out" and self.sweeps_per_update < 2:
             raise PolinferError("baseline 'leave-one-out' needs sweeps_per_update of at least 2")
         if self.proposal not in ("network", "table"):
@@ -126,6 +139,40 @@ def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
 @lru_cache(maxsize=32)
 def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
     """Compile training of `config` on `mdp`; equal arguments share one compilation."""
+    learning = make_learning(mdp, config, by_table)
+
+    def sweeps_of(proposal: Proposal, words: Array, number: Array) -> Sweep:
+        log_proposal = log_proposal_of(mdp, proposal, by_table)
+
+        def one(index: Array) -> Sweep:
+            own = derive_words(words, number, index)
+            return run_sweep(own, mdp, log_proposal, config.sweep)
+
+        return jax.vmap(one)(jnp.arange(config.sweeps_per_update))
+
+    def chunk(state: TrainState, first: Array, last: Array) -> tuple[TrainState, ChunkMetrics]:
+        def update(number: Array, carry: tuple[TrainState, Sums]) -> tuple[TrainState, Sums]:
+            state, sums = carry
+            return learning.update(state, sums, sweeps_of(state.proposal, state.words, number))
+
+        state, sums = jax.lax.fori_loop(first, last, update, (state, empty_sums(state.proposal)))
+        return state, metrics_of(sums, (last - first).astype(jnp.float32), config.sweep.particles)
+
+    return Trainer(
+        init=learning.init,
+        run=jax.jit(jax.vmap(chunk, in_axes=(0, None, None)), donate_argnums=0),
+    )
+
+
+class Learning(NamedTuple):
+    """From records to a better proposal, whichever engine made the records."""
+
+    init: Callable[[Sequence[int]], TrainState]
+    update: Callable[[TrainState, Sums, Sweep], tuple[TrainState, Sums]]  # one seed; sweeps [U, T, N]
+
+
+def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
+    """Return the functions, not compiled; only what `mdp` says of states is asked for, it does not move."""
     schedule = optax.cosine_decay_schedule(config.learning_rate, config.updates, config.final_rate_share)
     adam = optax.adam(schedule)
     batch = config.sweeps_per_update
@@ -140,16 +187,9 @@ def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
             jax.vmap(seed_words)(jnp.asarray(seeds, jnp.uint32)),
         )
 
-    def sweeps_of(proposal: Proposal, words: Array, number: Array) -> Sweep:
-        log_proposal = log_proposal_of(mdp, proposal, by_table)
-
-        def one(index: Array) -> Sweep:
-            own = derive_words(words, number, index)
-            return run_sweep(own, mdp, log_proposal, config.sweep)
-
-        return jax.vmap(one)(jnp.arange(batch))
-
     def coefficients_of(sweeps: Sweep, running: Array) -> tuple[Array, Array]:
+        if config.objective == "wake":
+            return jax.vmap(wake_coefficients)(sweeps), running
         to_go = jax.vmap(evidence_to_go)(sweeps)  # [U, T]
         if config.baseline == "leave-one-out":
             baseline = leave_one_out(to_go)
@@ -165,23 +205,22 @@ def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
             weight = weight.at[sweeps.state, sweeps.action].add(coefficients)
             log_q = table_log_policy(mdp, proposal)
             return -(weight * jnp.where(jnp.isfinite(log_q), log_q, 0.0)).sum() / batch
+        axes = coefficients.ndim  # sweeps, steps, particles, and worlds where there are several
         states, actions, flat = jax.tree.map(
-            lambda x: x.reshape((-1, *x.shape[3:])), (sweeps.state, sweeps.action, coefficients)
+            lambda x: x.reshape((-1, *x.shape[axes:])), (sweeps.state, sweeps.action, coefficients)
         )
         log_q = jax.vmap(log_proposal_of(mdp, proposal, by_table=False))(states)
         taken = jnp.take_along_axis(log_q, actions[:, None], axis=1)[:, 0]
         # Undrawn slots may hold an action that is illegal there: zero times -inf is nan.
         return -jnp.sum(flat * jnp.where(flat != 0, taken, 0.0)) / batch
 
-    def update(number: Array, carry: Any) -> Any:
-        state, sums = carry
-        sweeps = sweeps_of(state.proposal, state.words, number)
+    def update(state: TrainState, sums: Sums, sweeps: Sweep) -> tuple[TrainState, Sums]:
         coefficients, baseline = coefficients_of(sweeps, state.baseline)
         gradient = jax.grad(loss)(state.proposal, sweeps, coefficients)
         change, optimiser = adam.update(gradient, state.optimiser)
         proposal = optax.apply_updates(state.proposal, change)
         flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
-        sums = _Sums(
+        sums = Sums(
             log_evidence=sums.log_evidence + sweeps.log_evidence.mean(),
             ess=sums.ess + sweeps.ess.mean() / config.sweep.particles,
             ancestors=sums.ancestors + jax.vmap(unique_ancestors)(sweeps).mean(),
@@ -191,36 +230,39 @@ def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
         )
         return TrainState(proposal, optimiser, baseline, state.words), sums
 
-    def chunk(state: TrainState, first: Array, last: Array) -> tuple[TrainState, ChunkMetrics]:
-        size = sum(leaf.size for leaf in jax.tree.leaves(state.proposal))
-        zero = jnp.zeros((), jnp.float32)
-        empty = _Sums(zero, zero, zero, jnp.zeros(size), jnp.zeros(size), jnp.asarray(True))
-        state, sums = jax.lax.fori_loop(first, last, update, (state, empty))
-        count = (last - first).astype(jnp.float32)
-        mean = sums.gradient / count
-        variance = jnp.maximum(sums.squared / count - mean**2, 0.0)
-        return state, ChunkMetrics(
-            log_evidence=sums.log_evidence / count,
-            ess=sums.ess / count,
-            gradient_norm=jnp.linalg.norm(mean),
-            gradient_snr=jnp.sqrt((mean**2).sum() / jnp.maximum(variance.sum() / count, 1e-30)),
-            unique_ancestors=sums.ancestors / count / config.sweep.particles,
-            finite=sums.finite,
-        )
-
-    return Trainer(
-        init=init,
-        run=jax.jit(jax.vmap(chunk, in_axes=(0, None, None)), donate_argnums=0),
-    )
+    return Learning(init, update)
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
+    """What a chunk adds up over its updates."""
+
     log_evidence: Array
     ess: Array
     ancestors: Array
     gradient: Array  # [P]
     squared: Array  # [P]
     finite: Array
+
+
+def empty_sums(proposal: Proposal) -> Sums:
+    """Return the sums of no update."""
+    size = sum(leaf.size for leaf in jax.tree.leaves(proposal))
+    zero = jnp.zeros((), jnp.float32)
+    return Sums(zero, zero, zero, jnp.zeros(size), jnp.zeros(size), jnp.asarray(True))
+
+
+def metrics_of(sums: Sums, count: Array, particles: int) -> ChunkMetrics:
+    """Return the averages over `count` updates."""
+    mean = sums.gradient / count
+    variance = jnp.maximum(sums.squared / count - mean**2, 0.0)
+    return ChunkMetrics(
+        log_evidence=sums.log_evidence / count,
+        ess=sums.ess / count,
+        gradient_norm=jnp.linalg.norm(mean),
+        gradient_snr=jnp.sqrt((mean**2).sum() / jnp.maximum(variance.sum() / count, 1e-30)),
+        unique_ancestors=sums.ancestors / count / particles,
+        finite=sums.finite,
+    )
 
 
 def make_proposal(seed: int, mdp: MDP, config: TrainConfig) -> Proposal:

@@ -1,5 +1,6 @@
 """Figures, drawn from results, as `matplotlib.figure.Figure` objects that belong to no window."""
 
+from polinfer.plots.blackjack import hit_margin, strategy_chart_figure
 from polinfer.plots.grid import by_cell, draw_policy_map, policy_map_figure
 from polinfer.plots.panels import PolicyPanel
 from polinfer.plots.policy import policy_table_figure
@@ -10,9 +11,11 @@ __all__ = [
     "PolicyPanel",
     "by_cell",
     "draw_policy_map",
+    "hit_margin",
     "policy_map_figure",
     "policy_table_figure",
     "return_figure",
     "save_figure",
+    "strategy_chart_figure",
     "training_figure",
 ]

@@ -58,7 +58,7 @@ def return_figure(distributions: Mapping[str, ReturnDistribution]) -> Figure:
     return figure
 
 
-def training_figure(curves: Mapping[str, ArrayLike], sweeps: ArrayLike) -> Figure:
+def training_figure(curves: Mapping[str, ArrayLike], sweeps: ArrayLike, unit: str = "sweeps") -> Figure:
     """Draw each of `curves` on a panel of its own: the median over seeds, and the band from 10% to 90%.
 
     Parameters
@@ -67,6 +67,8 @@ def training_figure(curves: Mapping[str, ArrayLike], sweeps: ArrayLike) -> Figur
         ``[seeds, points]`` by name; values that are not finite are left out.
     sweeps
         ``[points]``, the number of sweeps done at each point.
+    unit
+        What is counted, for the axis.
 
     Examples
     --------
@@ -96,7 +98,7 @@ def training_figure(curves: Mapping[str, ArrayLike], sweeps: ArrayLike) -> Figur
         ax.xaxis.set_major_locator(MaxNLocator(4, steps=_STEPS))
         ax.yaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-        ax.set_xlabel("sweeps", fontsize=TEXT_SIZE, color=INK)
+        ax.set_xlabel(unit, fontsize=TEXT_SIZE, color=INK)
     return figure
 
 

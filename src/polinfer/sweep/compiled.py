@@ -6,7 +6,6 @@ Unbatched over sweeps and seeds; callers `vmap`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,15 +13,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from polinfer.mdp import MDP, EnumerableMDP, State, Transition, invert_cumulative
+from polinfer.mdp import MDP, State, invert_cumulative
 from polinfer.sweep.config import SweepConfig
-from polinfer.sweep.noise import SweepNoise, as_key, as_uniform, draw_noise, particle_words, query_words
+from polinfer.sweep.moving import LogProposal, is_terminal_start, move_by_words, start_from_words
+from polinfer.sweep.noise import SweepNoise, draw_noise, draw_world_noise, particle_words, query_words
 from polinfer.sweep.record import Sweep
 from polinfer.sweep.resampling import effective_sample_size, pick_ancestors
-from polinfer.tabular.table import TabularMDP
-
-LogProposal = Callable[[State], Array]
-"""From a state to ``log q(.|s)`` ``[A]``, -inf where illegal."""
+from polinfer.sweep.worlds import run_world_sweep
 
 
 class _Particles(NamedTuple):
@@ -36,13 +33,16 @@ class _Particles(NamedTuple):
 
 def run_sweep(words: Array, mdp: MDP, log_proposal: LogProposal, config: SweepConfig) -> Sweep:
     """Run one sweep of `config.particles` particles over `mdp.horizon` steps, seeded by two words."""
+    if config.worlds > 1 or config.start == "independent":
+        noise = draw_world_noise(words, mdp.horizon, config.particles, config.worlds)
+        return run_world_sweep(noise, mdp, log_proposal, config)
     return run_sweep_from_noise(draw_noise(words, mdp.horizon, config.particles), mdp, log_proposal, config)
 
 
 def run_sweep_from_noise(
     noise: SweepNoise, mdp: MDP, log_proposal: LogProposal, config: SweepConfig
 ) -> Sweep:
-    """Run one sweep on given randomness."""
+    """Run one sweep in one world on given randomness."""
     horizon, count = mdp.horizon, config.particles
     start = start_from_words(mdp, noise.start)
     size = mdp.identity(start).shape[0]
@@ -132,27 +132,3 @@ def _latest(match: Array, taken: Array, num_actions: int) -> Array:
     row = jnp.arange(match.shape[0], dtype=jnp.int32)[:, None]
     latest = jnp.max(jnp.where(match, row * num_actions + taken, -1), axis=0)
     return jnp.where(latest < 0, -1, latest % num_actions)
-
-
-def move_by_words(mdp: MDP, words: Array, state: State, action: Array) -> Transition:
-    """Step with the noise of `words`; listed outcomes need one uniform and no key."""
-    if isinstance(mdp, EnumerableMDP):
-        outcomes = mdp.outcomes(state, action)
-        index = invert_cumulative(as_uniform(words), outcomes.probability)
-        moved: Transition = jax.tree.map(lambda leaf: leaf[index], outcomes.transition)
-        return moved
-    return mdp.step(as_key(words), state, action)
-
-
-def start_from_words(mdp: MDP, words: Array) -> State:
-    """Return the first state that `words` draw."""
-    if isinstance(mdp, EnumerableMDP):
-        starts = mdp.starts()
-        index = invert_cumulative(as_uniform(words), starts.probability)
-        return jax.tree.map(lambda leaf: leaf[index], starts.state)
-    return mdp.init(as_key(words))
-
-
-def is_terminal_start(mdp: MDP, start: State) -> Array:
-    """Return whether an episode is over before it begins; only a table can tell."""
-    return jnp.asarray(mdp.absorbing)[start] if isinstance(mdp, TabularMDP) else jnp.asarray(False)

@@ -8,6 +8,7 @@ from typing import Literal
 from polinfer.errors import PolinferError, check_at_least, check_share
 
 Resampling = Literal["systematic", "stratified", "multinomial"]
+Start = Literal["shared", "averaged", "independent"]
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,18 @@ class SweepConfig:
     """Share the realised dynamics among particles; off for the paper's ablation."""
     memo_refresh: float = 0.0
     """Stochastic memoisation: the probability of drawing a new action on a revisit."""
+    worlds: int = 1
+    """Realisations of the dynamics that each particle is rolled through at once; its weight counts their
+    mean reward.  1 is the paper's; with many, the target is exp of the expected return."""
+    start: Start = "shared"
+    """Where the first state is drawn: one for all particles and worlds (shared), one for each world
+    (averaged), or one for each particle (independent: no posterior of interest, lucky starts win)."""
 
     def __post_init__(self) -> None:
-        check_at_least("particles", self.particles, 1)
+        for name in ("particles", "worlds"):
+            check_at_least(name, getattr(self, name), 1)
+        if self.start not in ("shared", "averaged", "independent"):
+            raise PolinferError(f"start must be shared, averaged or independent, got {self.start!r}")
         for name in ("resample_below", "memo_refresh"):
             check_share(name, getattr(self, name))
         if self.resampling not in ("systematic", "stratified", "multinomial"):

@@ -30,6 +30,16 @@ class SweepNoise(NamedTuple):
     resample: Array  # [T, N] uniform, picks ancestors
 
 
+class WorldNoise(NamedTuple):
+    """All randomness of one sweep with several worlds."""
+
+    words: Array  # [2] uint32, the seed of the shared dynamics of all worlds
+    start: Array  # [2] uint32, the noise of the first states
+    action: Array  # [T, N, M] uniform, picks an action where one is drawn
+    refresh: Array  # [T, N, M] uniform, decides whether a revisit draws
+    resample: Array  # [T, N] uniform, picks ancestors
+
+
 def seed_words(seed: Array) -> Array:
     """Return the two words ``[2] uint32`` that stand for a seed, ``[] uint32``."""
     return _hash(jnp.array([0x9E3779B9, 0x7F4A7C15], jnp.uint32), [seed])
@@ -56,6 +66,24 @@ def draw_noise(words: Array, horizon: int, particles: int) -> SweepNoise:
         uniforms(_REFRESH),
         uniforms(_RESAMPLE),
     )
+
+
+def draw_world_noise(words: Array, horizon: int, particles: int, worlds: int) -> WorldNoise:
+    """Draw the randomness of one sweep with several worlds from its two words ``[2] uint32``."""
+    one = draw_noise(words, horizon, particles)
+    step, particle = jnp.arange(horizon)[:, None, None], jnp.arange(particles)[None, :, None]
+    world = jnp.arange(worlds)[None, None, :]
+
+    def uniforms(use: int) -> Array:
+        own = derive_words(words, jnp.asarray(use))[:, None, None, None]
+        return as_uniform(_hash(own, [step, particle, world]))
+
+    return WorldNoise(one.words, one.start, uniforms(_ACTION), uniforms(_REFRESH), one.resample)
+
+
+def world_words(noise_words: Array, world: Array) -> Array:
+    """Return the seed ``[2] uint32`` of the dynamics of one world; the first is that of a single one."""
+    return jnp.where(world == 0, noise_words, _hash(noise_words, [world]))
 
 
 def query_words(noise_words: Array, identity: Array, action: Array, visit: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,14 @@ class SweepRandomness:
         return self._random.getrandbits(64)
 
 
+class _Query(NamedTuple):
+    """The first answer to the k-th query of an action in a state."""
+
+    seed: int
+    origin: Any
+    moved: tuple[Any, float, bool]
+
+
 def run_reference_sweep(
     simulator: Simulator,
     log_proposal: LogProposal,
@@ -77,7 +85,7 @@ def run_reference_sweep(
         Where the simulator or the proposal breaks its contract.
     """
     H, N = check_at_least("horizon", simulator.horizon, 1), config.particles
-    M_T: dict[tuple[Hashable, int, int], tuple[Any, float, bool]] = {}  # Line 2.
+    M_T: dict[tuple[Hashable, int, int], _Query] = {}  # Line 2.
     s_of = [_hashable(simulator.init(randomness.start()))] * N  # Lines 3-7.
     M_A: list[dict[Hashable, int]] = [{} for _ in range(N)]
     M_C: list[dict[tuple[Hashable, int], int]] = [{} for _ in range(N)]
@@ -102,11 +110,14 @@ def run_reference_sweep(
             M_C[i][s, a] = k  # Line 22.
             if not config.coupled:
                 moved = _step(simulator, randomness.move(t, i), s, a)
-            elif (s, a, k) in M_T:  # Line 23.
-                moved = M_T[s, a, k]  # Line 24.
+            elif (s, a, k) in M_T and M_T[s, a, k].origin is s:  # Line 23.
+                moved = M_T[s, a, k].moved  # Line 24.
             else:
-                moved = _step(simulator, randomness.query(s, a, k), s, a)  # Line 26.
-                M_T[s, a, k] = moved  # Line 27.
+                # An equal state that is another object may hold another snapshot behind the same abstraction:
+                # it shares the noise of the query, and moves from where it is.
+                seed = M_T[s, a, k].seed if (s, a, k) in M_T else randomness.query(s, a, k)
+                moved = _step(simulator, seed, s, a)  # Line 26.
+                M_T.setdefault((s, a, k), _Query(seed, s, moved))  # Line 27.
             s_of[i], reward, over[i] = moved  # Line 30.
             log_w[i] += reward + log_p - log_q  # Line 29, added up since the last resampling.
             record.action[t, i], record.reward[t, i] = a, reward

@@ -15,8 +15,12 @@ from polinfer.mdp import MDP
 class Simulator(Protocol):
     """An MDP in plain Python: an integer seed takes the place of the key, and states are hashable.
 
-    The methods are pure, as those of `polinfer.MDP`; after ``terminated`` none is called.
+    The methods are pure, as those of `polinfer.MDP`; after ``terminated`` none is called.  A state may hold
+    more than it is compared by -- a snapshot behind a coarser, hashable abstraction: memos and shared noise
+    then go by the abstraction, and every particle moves from its own snapshot.
     """
+
+    def __hash__(self) -> int: ...
 
     @property
     def num_actions(self) -> int:

@@ -1,0 +1,75 @@
+"""Steps per second of soft actor-critic against a CleanRL-style PyTorch loop, in one run on one machine.
+
+python benchmarks/sac.py [--torch-steps 3000]      (needs the extra [bench])
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import polinfer
+from polinfer.baselines import SacConfig, sac_config
+from polinfer.baselines.fit import choose_sac_view
+from polinfer.baselines.replay import lay_in
+from polinfer.baselines.sac import make_sac_trainer
+
+DOMAIN = "gridworld/multimodal"
+BLOCK = 10_000
+
+
+def polinfer_speed(mdp: polinfer.MDP, config: SacConfig, by_table: bool, seeds: int, rows: int) -> float:
+    """Return steps per second of all seeds together, over three segments, with a store of `rows` rows."""
+    trainer = make_sac_trainer(mdp, config, by_table, BLOCK)
+    state = trainer.init(range(seeds))
+    store = jnp.zeros((seeds, rows + BLOCK, trainer.width), jnp.int32)
+    marks = []
+    for number in range(5):
+        first, last = (jnp.asarray(n * BLOCK // config.steps_per_update) for n in (number, number + 1))
+        run = trainer.learn if number else trainer.collect
+        state, fresh, _ = run(state, store, jnp.asarray(number * BLOCK), first, last)
+        store = lay_in(store, fresh, jnp.asarray(number * BLOCK), jnp.asarray(BLOCK))
+        jax.block_until_ready(store)
+        marks.append(time.perf_counter())
+    return 3 * BLOCK * seeds / (marks[-1] - marks[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--torch-steps", type=int, default=3000)
+    arguments = parser.parse_args()
+    mdp = polinfer.make(DOMAIN)
+    table = polinfer.tabulate(mdp)
+    features = np.asarray(jax.vmap(table.encode)(jnp.arange(table.num_states)))
+    for preset in ("a", "b"):
+        config = sac_config(preset)
+        print(f"\n{DOMAIN}, preset {preset}: steps per second, training included")
+        speeds = {}
+        for name, view, by_table in (
+            ("once per distinct state", choose_sac_view(mdp, config).mdp, True),
+            ("once per transition", table, False),
+        ):
+            for seeds in (1, 25) if preset == "a" else (1,):
+                speeds[seeds, name] = polinfer_speed(view, config, by_table, seeds, 200_000)
+                print(f"  polinfer, networks {name:24} {seeds:3} seeds {speeds[seeds, name]:10,.0f}")
+        try:
+            from torch_sac import steps_per_second
+        except ImportError:
+            print("  (no PyTorch: pip install 'polinfer[bench]')")
+            continue
+        baseline = steps_per_second(table, features, config, arguments.torch_steps)
+        print(f"  PyTorch loop                                      1 seed  {baseline:10,.0f}")
+        for (seeds, name), speed in speeds.items():
+            print(f"  ratio, {name:24} {seeds:3} seeds {speed / baseline:6.1f}x")
+    print("\nsize of the replay store, one seed, preset a: the speed must not depend on it")
+    for rows in (50_000, 1_000_000, 4_000_000):
+        speed = polinfer_speed(table, sac_config("a"), True, 1, rows)
+        print(f"  {rows:10,} rows {speed:10,.0f} steps per second")
+
+
+if __name__ == "__main__":
+    main()
