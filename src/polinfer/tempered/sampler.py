@@ -1,0 +1,231 @@
+"""Annealing: the population, from the uniform measure to the largest reward scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.errors import PolinferError
+from polinfer.exact.enumeration import count_policies, decision_states
+from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.solution import Floats
+from polinfer.tabular.table import TabularMDP
+from polinfer.tempered.config import TemperedConfig
+from polinfer.tempered.evaluator import Choices, choices_of, gibbs_cost, make_returns, make_visits
+from polinfer.tempered.moves import Passed, Population, block_scan, gibbs_scan
+from polinfer.tempered.path import TemperedPath, TemperedPoint
+
+_GIBBS_COST = 30_000_000  # multiplications per policy and pass
+_MAX_STEPS = 10_000
+
+Progress = Callable[[float, float], None]
+"""Called with the scale reached and the last one."""
+
+
+class _Kernels(NamedTuple):
+    choices: Choices
+    returns: Callable[[Array], Array]
+    scan: Callable[[Array, Population, Array], Passed]
+    visits: Callable[[Array], Array]
+
+
+def temper(
+    table: TabularMDP,
+    config: TemperedConfig | None = None,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TemperedPath:
+    """Anneal a population of policies through all reward scales up to the largest that is asked for.
+
+    Every policy is evaluated exactly, so the target is the posterior's definition, ``exp(scale * J)``
+    (target 1).  The estimate of ``log Z`` is that of sequential Monte Carlo samplers (Del Moral, Doucet and
+    Jasra 2006) with adaptive steps.
+
+    Parameters
+    ----------
+    table
+        The problem.
+    config
+        Settings; `TemperedConfig` by default.
+    seed
+        Of the run.
+    progress
+        Called after each step.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
+    >>> path = temper(table, TemperedConfig(policies=50))
+    >>> exact = polinfer.exact.policy_posterior(table).posterior
+    >>> point = path.at(1.0)
+    >>> bool(abs(point.log_evidence - exact.log_evidence) < 4 * point.log_evidence_stderr + 1e-3)
+    True
+    """
+    settings = config or TemperedConfig()
+    with jax.enable_x64(False):
+        return _Run(table, settings, seed).anneal(progress)
+
+
+@lru_cache(maxsize=16)
+def _kernels(table: TabularMDP, islands: int, moves: str) -> _Kernels:
+    choices, returns = choices_of(table), make_returns(table)
+    if len(choices.state) == 0:
+        raise PolinferError("there is nothing to sample: no state of the problem has a choice")
+    cheap = gibbs_cost(table) <= _GIBBS_COST
+    make = gibbs_scan if moves == "gibbs" or (moves == "auto" and cheap) else block_scan
+    return _Kernels(
+        choices, jax.jit(returns), jax.jit(make(choices, returns, islands)), jax.jit(make_visits(table))
+    )
+
+
+class _Run:
+    """One run; the arrays live on the device, the ladder is decided here."""
+
+    def __init__(self, table: TabularMDP, config: TemperedConfig, seed: int) -> None:
+        self.table, self.config = table, config
+        self.kernels = _kernels(table, config.islands, config.moves)
+        self.size = config.islands * config.policies
+        self.key = jax.random.key(seed)
+        self.random = np.random.default_rng(seed)
+        choices = self.kernels.choices
+        draws = self.random.random((len(choices.state), self.size))
+        rank = (draws * choices.legal.sum(axis=1)[:, None]).astype(np.int64)
+        order = np.argsort(~choices.legal, axis=1, kind="stable")
+        actions = jnp.asarray(np.take_along_axis(order, rank, axis=1), jnp.int32)
+        self.population = Population(actions, self.kernels.returns(actions))
+        self.log_evidence = np.zeros(config.islands)
+        self.accepted = 1.0
+
+    def anneal(self, progress: Progress | None) -> TemperedPath:
+        scales, last = list(self.config.scales), self.config.scales[-1]
+        scale, points = 0.0, []
+        ladder, evidence, returns = [0.0], [self.log_evidence.copy()], [self._mean_return()]
+        for _ in range(_MAX_STEPS):
+            step = self._step(scales[0] - scale)
+            scale = scales[0] if step >= scales[0] - scale else scale + step
+            self._reweight(step)
+            reported = scale == scales[0]
+            shares = self._rejuvenate(scale, self.config.final_scans if reported else self.config.scans)
+            ladder.append(scale)
+            evidence.append(self.log_evidence.copy())
+            returns.append(self._mean_return())
+            if progress is not None:
+                progress(scale, last)
+            if reported:
+                points.append(self._point(scale, shares))
+                scales.pop(0)
+            if not scales:
+                return TemperedPath(
+                    self.table,
+                    tuple(points),
+                    np.array(ladder),
+                    np.array(evidence),
+                    np.array(returns),
+                    self.accepted,
+                )
+        raise PolinferError(
+            f"the reward scale {last:g} was not reached in {_MAX_STEPS:,} steps; the rewards are too large"
+        )
+
+    def _mean_return(self) -> float:
+        return float(np.asarray(self.population.returns, np.float64).mean())
+
+    def _islands(self) -> Floats:
+        return np.asarray(self.population.returns, np.float64).reshape(self.config.islands, -1)
+
+    def _step(self, longest: float) -> float:
+        """Return the largest step that leaves every island the wanted effective sample size."""
+        returns = self._islands()
+
+        def enough(step: float) -> bool:
+            log_weight = step * (returns - returns.max(axis=1, keepdims=True))
+            weight = np.exp(log_weight)
+            ess = weight.sum(axis=1) ** 2 / (weight**2).sum(axis=1)
+            return bool(ess.mean() >= self.config.ess * returns.shape[1])
+
+        if enough(longest):
+            return longest
+        low, high = 0.0, longest
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if enough(middle) else (low, middle)
+        return max(low, 1e-12 * longest)
+
+    def _reweight(self, step: float) -> None:
+        log_weight = step * self._islands()
+        top = log_weight.max(axis=1, keepdims=True)
+        weight = np.exp(log_weight - top)
+        self.log_evidence += np.log(weight.mean(axis=1)) + top[:, 0]
+        # Systematic resampling in each island.
+        count = weight.shape[1]
+        place = (np.arange(count) + self.random.random((self.config.islands, 1))) / count
+        cumulative = np.cumsum(weight, axis=1)
+        picked = [
+            np.minimum(np.searchsorted(row / row[-1], at, side="right"), count - 1) + i * count
+            for i, (row, at) in enumerate(zip(cumulative, place, strict=True))
+        ]
+        index = jnp.asarray(np.concatenate(picked))
+        self.population = jax.tree.map(lambda leaf: leaf[..., index], self.population)
+
+    def _rejuvenate(self, scale: float, passes: int) -> Floats:
+        """Move the population; return the mean probability of each action, ``[n, A, islands]``."""
+        total: Any = 0.0
+        for _ in range(passes):
+            self.key, own = jax.random.split(self.key)
+            passed = self.kernels.scan(own, self.population, jnp.asarray(scale, jnp.float32))
+            self.population = passed.population
+            self.accepted = float(passed.accepted)
+            total = total + np.asarray(passed.shares, np.float64)
+        return np.asarray(total / passes)
+
+    def _point(self, scale: float, shares: Floats) -> TemperedPoint:
+        table, choices, islands = self.table, self.kernels.choices, self.config.islands
+        policy, stderr = uniform_policy(table), np.zeros((table.num_states, table.num_actions))
+        policy[choices.state] = shares.mean(axis=-1)
+        policy /= policy.sum(axis=1, keepdims=True)
+        stderr[choices.state] = shares.std(axis=-1, ddof=1) / math.sqrt(islands)
+        relative = np.exp(self.log_evidence - self.log_evidence.max())
+        log_evidence = float(np.log(relative.mean()) + self.log_evidence.max())
+        means = self._islands().mean(axis=1)
+        count = math.log(count_policies(table, decision_states(table, table.horizon)))
+        sample = self._whole_policies()
+        return TemperedPoint(
+            scale=scale,
+            log_evidence=log_evidence,
+            log_evidence_stderr=float(relative.std(ddof=1) / relative.mean() / math.sqrt(islands)),
+            expected_return=float(means.mean()),
+            expected_return_stderr=float(means.std(ddof=1) / math.sqrt(islands)),
+            entropy=max(0.0, count - (scale * float(means.mean()) - log_evidence)),
+            policy=policy,
+            policy_stderr=stderr,
+            reach_policy=self._reach_policy(policy, sample),
+            sample=sample,
+            sample_returns=np.asarray(self.population.returns, np.float64),
+        )
+
+    def _whole_policies(self) -> NDArray[np.int32]:
+        """Return the population's actions in all states, ``[P, S]``; the first legal one without a choice."""
+        table = self.table
+        whole = np.broadcast_to(table.legal_actions.argmax(axis=1), (self.size, table.num_states)).copy()
+        whole[:, self.kernels.choices.state] = np.asarray(self.population.actions).T
+        return whole.astype(np.int32)
+
+    def _reach_policy(self, policy: Floats, sample: NDArray[np.int32]) -> Floats:
+        """Return the marginal policy weighted by each policy's probability of visiting the state."""
+        visits = np.asarray(self.kernels.visits(self.population.actions), np.float64)  # [n, P]
+        reach = np.array(policy)
+        for state, visit in zip(self.kernels.choices.state, visits, strict=True):
+            mass = np.bincount(sample[:, state], visit, minlength=self.table.num_actions)
+            if mass.sum() > 0:
+                reach[state] = mass / mass.sum()
+        return reach
