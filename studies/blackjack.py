@@ -65,7 +65,7 @@ def train(folder: Path, name: str, method: str, seeds: int, scale: float, **sett
 
 
 def outcome_figure(rows: list[Row]) -> Figure:
-    figure = Figure(figsize=(7.2, 2.6), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(9.6, 2.8), layout="constrained", facecolor="white")
     ax = figure.add_subplot()
     style_axes(ax)
     place = np.arange(len(rows))
@@ -74,7 +74,7 @@ def outcome_figure(rows: list[Row]) -> Figure:
         spread = [row.endings[ending].std() for row in rows]
         shift = (index - 1) * 0.27
         ax.bar(place + shift, heights, 0.25, yerr=spread, color=line_colour(index), label=ending, ecolor=INK)
-    ax.set_xticks(place, [row.name.replace(", ", "\n") for row in rows], fontsize=SMALL_SIZE)
+    ax.set_xticks(place, [row.name.replace(",", "").replace(" ", "\n") for row in rows], fontsize=SMALL_SIZE)
     ax.set_ylabel("probability", fontsize=TEXT_SIZE, color=INK)
     ax.legend(fontsize=SMALL_SIZE, frameon=False, ncols=3, loc="upper right")
     ax.set_ylim(0, 0.8)
@@ -98,7 +98,9 @@ def main() -> None:
         rows.append(evaluate(table, name, policies))
     for alpha in (1.0, 0.1, 0.01):
         name = f"SAC, alpha={alpha:g}"
-        policies = train(given.out, name, "sac", given.seeds, 1, alpha=alpha, gamma=1.0, steps=given.steps)
+        policies = train(
+            given.out, name, "sac", given.seeds, 1, preset="a", alpha=alpha, gamma=1.0, steps=given.steps
+        )
         rows.append(evaluate(table, name, policies))
     print("exact answers")
     answers = {

@@ -66,12 +66,12 @@ def test_policies_drawn_from_the_exact_posterior_earn_its_expected_return() -> N
     # The choices of two states are dependent under the posterior: marginals would earn 1.16 here, not 1.46.
     fork = polinfer.make("probe/fork")
     posterior = polinfer.infer(fork, "exact")
-    assert posterior.exact is not None
+    assert posterior.policies is not None
     simulated = polinfer.evaluate(fork, posterior, episodes=EPISODES, mode="thompson")
-    assert abs(simulated.mean[0] - posterior.exact.expected_return) < 5 * simulated.stderr[0]
+    assert abs(simulated.mean[0] - posterior.policies.expected_return) < 5 * simulated.stderr[0]
     drawn = [posterior.sample_policy(seed) for seed in range(200)]
     returns = deterministic_returns(fork, np.array([[policy(s) for s in range(5)] for policy in drawn]))
-    assert abs(returns.mean() - posterior.exact.expected_return) < 5 * returns.std() / np.sqrt(200)
+    assert abs(returns.mean() - posterior.policies.expected_return) < 5 * returns.std() / np.sqrt(200)
 
 
 def test_small_rewards_are_not_rounded_away() -> None:

@@ -76,10 +76,10 @@ def test_save_and_load(kind: str, request: pytest.FixtureRequest, tmp_path: Path
     np.testing.assert_array_equal(again.trace.log_evidence, posterior.trace.log_evidence)
     assert again.settings == json.loads(json.dumps(posterior.settings))
     assert again.diagnostics() == posterior.diagnostics()
-    if posterior.exact is not None:
-        assert again.exact is not None
-        assert again.exact.log_evidence == posterior.exact.log_evidence
-        np.testing.assert_array_equal(again.exact.top_policies, posterior.exact.top_policies)
+    if posterior.policies is not None:
+        assert again.policies is not None
+        assert again.policies.log_evidence == posterior.policies.log_evidence
+        np.testing.assert_array_equal(again.policies.top_policies, posterior.policies.top_policies)
 
 
 def test_a_table_travels_with_its_posterior(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ from polinfer import domains as _domains  # noqa: F401 - registers the built-in 
 from polinfer import exact
 from polinfer.adapters import from_gymnasium, from_rddl, to_gymnasium
 from polinfer.baselines import SacConfig
+from polinfer.certificate import Certificate, certify
 from polinfer.compare import compare
 from polinfer.errors import PolinferError
 from polinfer.evaluate import Evaluation, evaluate
+from polinfer.explain import explain
 from polinfer.infer import infer
 from polinfer.learning.train import TrainConfig
 from polinfer.mdp import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
 from polinfer.posterior import Posterior, SampledPolicy
 from polinfer.registry import list_domains, make, register
 from polinfer.saving import load, save
+from polinfer.scale_path import scale_path
 from polinfer.sweep import Sweep, SweepConfig
 from polinfer.tabular import TabularMDP, load_table, save_table, tabulate
 
@@ -22,6 +25,7 @@ __version__ = _version("polinfer")
 
 __all__ = [
     "MDP",
+    "Certificate",
     "Ending",
     "EnumerableMDP",
     "Evaluation",
@@ -37,9 +41,11 @@ __all__ = [
     "TrainConfig",
     "Transition",
     "__version__",
+    "certify",
     "compare",
     "evaluate",
     "exact",
+    "explain",
     "from_gymnasium",
     "from_rddl",
     "infer",
@@ -50,6 +56,7 @@ __all__ = [
     "register",
     "save",
     "save_table",
+    "scale_path",
     "tabulate",
     "to_gymnasium",
 ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from polinfer.baselines.oracle import soft_oracle
 from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.solution import PolicyPosterior
 from polinfer.posterior import Posterior
 from polinfer.tabular.table import TabularMDP
 from polinfer.trace import SacTrace, Trace
@@ -15,15 +16,19 @@ _LOW_ANCESTORS = 0.15
 _SPREAD = 0.1
 _UNMOVED = 0.05
 _CLOSE = 0.05
+_WIDE = 0.3  # standard error of log Z
 
 
 def diagnose(posterior: Posterior) -> list[str]:
     """Return a verdict and the findings behind it, one sentence each."""
-    if posterior.exact is not None:
+    if posterior.method == "exact":
+        assert posterior.policies is not None
         return [
             "Trust: exact.",
-            f"All {posterior.exact.num_policies:,} policies were enumerated in double precision.",
+            f"All {posterior.policies.num_policies:,} policies were enumerated in double precision.",
         ]
+    if posterior.policies is not None:
+        return _diagnose_sample(posterior, posterior.policies)
     if posterior.method == "sac":
         return _diagnose_sac(posterior)
     warnings: list[str] = []
@@ -114,3 +119,26 @@ def _diagnose_sac(posterior: Posterior) -> list[str]:
     if worst <= _CLOSE:
         return ["Trust, as the baseline that it is.", found, about]
     return ["Use with care.", found + " Train for more steps, or with preset b if it was a.", about]
+
+
+def _diagnose_sample(posterior: Posterior, whole: PolicyPosterior) -> list[str]:
+    assert isinstance(posterior.view, TabularMDP)
+    acting = ~posterior.view.absorbing
+    errors = np.zeros((1, 1)) if whole.policy_stderr is None else whole.policy_stderr[acting]
+    worst, typical = float(errors.max(initial=0.0)), float(errors.sum(axis=-1).mean() / 2)
+    found = [
+        f"log Z {whole.log_evidence:.3f} ± {whole.log_evidence_stderr:.3f}; the marginal policy has a "
+        f"standard error of {typical:.3f} (total variation, mean over states), at most {worst:.3f} for one "
+        "action."
+    ]
+    if posterior.method == "particles":
+        worlds = posterior.settings["particles"]["sweep"]["worlds"]
+        found.append(
+            f"Each policy was judged in {worlds:,} worlds: with fewer, luck counts as evidence, and log Z is "
+            "that of so many worlds."
+        )
+    else:
+        found.append("Every policy was evaluated exactly: the target is exp(J), the paper's definition.")
+    if whole.log_evidence_stderr > _WIDE or typical > _CLOSE:
+        return ["Use with care.", *found, "Use more policies or islands, or more particles and sweeps."]
+    return ["Trust, within the standard errors.", *found]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,12 +15,15 @@ from polinfer.errors import PolinferError, suggest
 from polinfer.learning.proposal import TableProposal
 from polinfer.learning.train import TrainConfig
 from polinfer.methods import METHODS
+from polinfer.particles import ParticleConfig, particle_posterior
 from polinfer.posterior import Posterior
 from polinfer.registry import Problem
 from polinfer.sweep.config import SweepConfig
 from polinfer.tabular import tabulate
+from polinfer.tempered import TemperedConfig, temper
 from polinfer.trace import empty_trace
 from polinfer.training import Config, Progress, train
+from polinfer.whole import describe_sample
 
 
 def infer(
@@ -38,8 +42,9 @@ def infer(
     mdp
         The problem: a JAX MDP, or a simulator in plain Python (for the methods that sweep).
     method
-        ``vsmc`` (the paper's), ``svi`` (the same with one particle), ``iwae`` (without resampling) or
-        ``exact``; or the baseline ``sac``, discrete soft actor-critic.
+        ``vsmc`` (the paper's), ``svi`` (the same with one particle), ``iwae`` (without resampling), ``wake``
+        (fit to the weighted policies of many worlds), ``tempered`` and ``particles`` (samples of whole
+        policies), or ``exact``; or the baseline ``sac``, discrete soft actor-critic.
     seed
         The first seed.
     seeds
@@ -48,8 +53,9 @@ def infer(
         Called after each chunk of sweeps, or segment of steps.
     **settings
         Fields of `polinfer.TrainConfig` and `polinfer.SweepConfig`: ``particles=10``, ``sweeps=50_000``,
-        ``learning_rate=3e-4``, ...; for ``exact``: ``limit``, ``top`` and ``samples``; for ``sac``:
-        ``preset`` and the fields of `polinfer.SacConfig`: ``alpha=1.0``, ``gamma=0.99``, ...
+        ``learning_rate=3e-4``, ...; for ``exact``: ``limit``, ``top`` and ``samples``; for ``tempered``:
+        ``policies``, ``islands``, ...; for ``particles``: ``sweeps`` and the fields of `SweepConfig`; for
+        ``sac``: ``preset`` and the fields of `polinfer.SacConfig`: ``alpha=1.0``, ``gamma=0.99``, ...
 
     Examples
     --------
@@ -62,10 +68,12 @@ def infer(
         raise PolinferError(
             f"unknown method {method!r}{suggest(method, METHODS)}; there are {', '.join(METHODS)}"
         )
+    if method in ("exact", "tempered", "particles") and seeds != 1:
+        raise PolinferError(f"method {method!r} has one answer; leave out seeds={seeds}")
     if method == "exact":
-        if seeds != 1:
-            raise PolinferError(f"method 'exact' has one answer; leave out seeds={seeds}")
         return infer_exact(mdp, **_only(settings, ("limit", "top", "samples")))
+    if method in ("tempered", "particles"):
+        return infer_sampled(mdp, method, sampling_config(method, **settings), seed=seed)
     config = config_for(method, **settings)
     return train(mdp, method, config, seed=seed, seeds=seeds, progress=progress)
 
@@ -92,8 +100,62 @@ _MEANS: dict[str, dict[str, Any]] = {
     "wake": {"objective": "wake"},
 }
 _DEFAULTS: dict[str, dict[str, Any]] = {
-    "wake": {"particles": 100, "worlds": 50, "sweeps": 2_000, "learning_rate": 3e-3},
+    "wake": {
+        "particles": 100,
+        "worlds": 50,
+        "sweeps": 1_000,
+        "learning_rate": 5e-3,
+        "final_rate_share": 0.02,
+    },
 }
+
+
+SamplingConfig = TemperedConfig | ParticleConfig
+
+
+def sampling_config(method: str, **settings: Any) -> SamplingConfig:
+    """Return the checked settings of a method that samples whole policies."""
+    if method == "tempered":
+        known = [name for name in TemperedConfig.__dataclass_fields__ if name != "scales"]
+        return TemperedConfig(**_only(settings, known, method))
+    sweep = list(SweepConfig.__dataclass_fields__)
+    _only(settings, [*sweep, "sweeps"], method)
+    default = ParticleConfig()
+    chosen = replace(default.sweep, **{k: v for k, v in settings.items() if k in sweep})
+    return ParticleConfig(chosen, settings.get("sweeps", default.sweeps))
+
+
+def infer_sampled(
+    mdp: Problem,
+    method: str,
+    config: SamplingConfig,
+    *,
+    seed: int = 0,
+    progress: Callable[[float, float], None] | None = None,
+) -> Posterior:
+    """Sample whole policies; see `polinfer.tempered.temper` and `polinfer.particles.particle_posterior`."""
+    table = tabulate(mdp)
+    if isinstance(config, TemperedConfig):
+        point = temper(table, config, seed=seed, progress=progress).points[-1]
+        policy = point.policy
+        whole = describe_sample(
+            table,
+            point.sample,
+            point.sample_returns,
+            log_evidence=point.log_evidence,
+            log_evidence_stderr=point.log_evidence_stderr,
+            expected_return=point.expected_return,
+            expected_return_stderr=point.expected_return_stderr,
+            policy_stderr=point.policy_stderr,
+            reach_policy=point.reach_policy,
+            seed=seed,
+        )
+    else:
+        policy, whole, _ = particle_posterior(table, config, seed=seed, progress=progress)
+    rows = np.log(np.maximum(policy, np.finfo(np.float64).tiny))
+    proposal = TableProposal(jnp.asarray(rows[None], jnp.float32))
+    settings = {method: asdict(config), "seed": seed}
+    return Posterior(mdp, table, method, proposal, 1, settings, empty_trace(1), whole)
 
 
 def train_config(method: str, **settings: Any) -> TrainConfig:
@@ -115,10 +177,10 @@ def train_config(method: str, **settings: Any) -> TrainConfig:
     return TrainConfig(sweep=sweep, **{k: v for k, v in given.items() if k in train_fields})
 
 
-def _only(settings: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _only(settings: dict[str, Any], known: Sequence[str], method: str = "exact") -> dict[str, Any]:
     for name in settings:
         if name not in known:
             raise PolinferError(
-                f"method 'exact' has no setting {name!r}{suggest(name, known)}; it has {', '.join(known)}"
+                f"method {method!r} has no setting {name!r}{suggest(name, known)}; it has {', '.join(known)}"
             )
     return settings

@@ -40,15 +40,17 @@ class Posterior:
     view
         The problem as the engine saw it: the same, a table of it, or the encoded states of a simulator.
     method
-        ``vsmc``, ``svi``, ``iwae``, ``exact`` or ``sac``.
+        One of `polinfer list`: ``vsmc``, ``svi``, ``iwae``, ``wake``, ``tempered``, ``particles``, ``exact``,
+        ``sac``.
     proposal
         The fitted ``q(a|s)``, or the actor of ``sac``; every leaf with a leading seed axis.
     settings
         Everything that it was asked with.
     trace
         How training went.
-    exact
-        For ``exact`` only: evidence, reach policy, most probable policies.
+    policies
+        What is known of whole policies, from ``exact``, ``tempered`` and ``particles``: evidence, reach
+        policy, the most probable policies, and draws; None where there is only a proposal.
     """
 
     mdp: Problem
@@ -58,7 +60,7 @@ class Posterior:
     seeds: int
     settings: dict[str, Any] = field(default_factory=dict)
     trace: AnyTrace = field(default_factory=lambda: empty_trace(1))
-    exact: PolicyPosterior | None = None
+    policies: PolicyPosterior | None = None
 
     def __repr__(self) -> str:
         problem = type(self.mdp).__name__
@@ -76,7 +78,7 @@ class Posterior:
             1,
             self.settings | ({"seed": self.settings["seed"] + picked[0]} if "seed" in self.settings else {}),
             pick_seed(self.trace, picked[0]),
-            self.exact,
+            self.policies,
         )
 
     def log_probs(self, state: State) -> NDArray[np.float32]:
@@ -126,9 +128,11 @@ class Posterior:
 
     @cached_property
     def _log_probs(self) -> Callable[[State], Array]:
-        return jax.jit(
-            lambda state: jax.vmap(lambda proposal: self.log_policy_function(proposal)(state))(self.proposal)
+        # The weights are an argument: as constants of the program, XLA would compute with them for seconds.
+        ask = jax.jit(
+            lambda members, state: jax.vmap(lambda one: self.log_policy_function(one)(state))(members)
         )
+        return lambda state: ask(self.proposal, state)
 
     @cached_property
     def _committed(self) -> Callable[[Array, State], Array]:
@@ -142,13 +146,13 @@ class Posterior:
 
     def commit(self, words: Array, state: State, probs: Array) -> Array:
         """Return the action in a state of `view` of the sampled policy that `words` stand for."""
-        if self.exact is not None:
-            if self.exact.sampled_policies is None:
+        if self.policies is not None:
+            if self.policies.sampled_policies is None:
                 raise PolinferError(
-                    f"{self.exact.num_policies:,} policies were too many to keep for drawing whole policies; "
+                    f"{self.policies.num_policies:,} policies were too many to keep for drawing whole ones; "
                     "use mode 'resample', or a smaller problem"
                 )
-            drawn = jnp.asarray(self.exact.sampled_policies)
+            drawn = jnp.asarray(self.policies.sampled_policies)
             return drawn[words[0] % drawn.shape[0], state]
         return committed_action(words, self.view.identity(state), probs)
 

@@ -102,7 +102,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def config_of(settings: dict[str, Any], method: str, source: Path) -> Config:
+def config_of(settings: dict[str, Any], method: str, source: Path | None = None) -> Config:
     """Return the training configuration in the settings of a run."""
     try:
         if method == "sac":
@@ -111,7 +111,8 @@ def config_of(settings: dict[str, Any], method: str, source: Path) -> Config:
         sweep = fields.pop("sweep")
         return config_for(method, **fields, **sweep)
     except (KeyError, TypeError) as error:
-        raise PolinferError(f"{source}: the training settings are incomplete ({error})") from None
+        where = "" if source is None else f"{source}: "
+        raise PolinferError(f"{where}the training settings are incomplete ({error})") from None
 
 
 def save(posterior: Posterior, folder: str | Path) -> None:
@@ -123,10 +124,10 @@ def save(posterior: Posterior, folder: str | Path) -> None:
     arrays = flatten_arrays(posterior.proposal, "proposal") | flatten_arrays(
         posterior.trace._asdict(), "trace"
     )
-    if posterior.exact is not None:
+    if posterior.policies is not None:
         arrays |= {
-            f"exact.{name}": np.asarray(value)
-            for name, value in vars(posterior.exact).items()
+            f"policies.{name}": np.asarray(value)
+            for name, value in vars(posterior.policies).items()
             if value is not None
         }
     write_arrays(folder / POLICY, arrays)
@@ -152,12 +153,12 @@ def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
     problem = remake_problem(config["problem"], folder, mdp)
     source = folder / POLICY
     trace = read_trace(arrays, method, source)
-    if method == "exact":
+    if method in ("exact", "tempered", "particles"):
         view: MDP = tabulate(problem)
         assert isinstance(view, TabularMDP)
         shape = (1, view.num_states, view.num_actions)
         template: Any = TableProposal(jnp.zeros(shape, jnp.float32))
-        known = _exact_from(arrays, source)
+        known = _policies_from(arrays, source)
     else:
         trained = config_of(config["settings"], method, folder / CONFIG)
         view = view_of(problem, trained).mdp
@@ -177,11 +178,11 @@ def read_trace(arrays: dict[str, Any], method: str, source: Path) -> AnyTrace:
     return kind(*(arrays[f"trace['{f}']"] for f in kind._fields))
 
 
-def _exact_from(arrays: dict[str, Any], source: Path) -> PolicyPosterior:
+def _policies_from(arrays: dict[str, Any], source: Path) -> PolicyPosterior:
     fields: dict[str, Any] = {}
     for name in PolicyPosterior.__dataclass_fields__:
-        array = arrays.get(f"exact.{name}")
-        if array is None and name not in ("reach_policy", "sampled_policies"):
+        array = arrays.get(f"policies.{name}")
+        if array is None and name not in ("reach_policy", "sampled_policies", "policy_stderr"):
             raise PolinferError(f"{source}: {name!r} is missing; the file is damaged")
         fields[name] = array.item() if array is not None and array.ndim == 0 else array
     return PolicyPosterior(**fields)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from polinfer import exact
 from polinfer.baselines.oracle import soft_oracle
+from polinfer.certificate import certify
 from polinfer.evaluate import Evaluation
 from polinfer.posterior import Posterior
 from polinfer.tabular.table import TabularMDP
@@ -36,8 +37,9 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
         "endings": {name: float(share.mean()) for name, share in evaluation.endings.items()},
         "length": float(evaluation.length.mean()),
         "diagnostics": posterior.diagnostics(),
+        "certificate": certify(posterior)._asdict(),
     }
-    if posterior.exact is not None:
+    if posterior.policies is not None:
         record["posterior"] = _enumerated(posterior)
     soft = _soft(posterior)
     if soft is not None:
@@ -48,15 +50,15 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
         occupancy = evaluation.occupancy.mean(axis=0)
         record["actions"] = list(table.action_names)
         record["policy"] = _listed(table, probs.mean(axis=0), occupancy)
-        if posterior.exact is not None and posterior.exact.reach_policy is not None:
-            record["reach_policy"] = _listed(table, posterior.exact.reach_policy, occupancy)
+        if posterior.policies is not None and posterior.policies.reach_policy is not None:
+            record["reach_policy"] = _listed(table, posterior.policies.reach_policy, occupancy)
     return record
 
 
 def log_evidence(posterior: Posterior) -> float | None:
     """Return ``log Z``, or the mean ``log Z-hat`` of the last tenth of training; None for a baseline."""
-    if posterior.exact is not None:
-        return posterior.exact.log_evidence
+    if posterior.policies is not None:
+        return posterior.policies.log_evidence
     trace = posterior.trace
     if not isinstance(trace, Trace):
         return None
@@ -80,7 +82,7 @@ def _soft(posterior: Posterior) -> dict[str, Any] | None:
 
 
 def _enumerated(posterior: Posterior) -> dict[str, Any]:
-    facts, table = posterior.exact, posterior.view
+    facts, table = posterior.policies, posterior.view
     assert facts is not None
     assert isinstance(table, TabularMDP)
     choices = [s for s in exact.decision_states(table, table.horizon) if table.legal_actions[s].sum() > 1][
@@ -88,7 +90,9 @@ def _enumerated(posterior: Posterior) -> dict[str, Any]:
     ]
     return {
         "policies": facts.num_policies,
+        "log_evidence_stderr": facts.log_evidence_stderr,
         "expected_return": facts.expected_return,
+        "expected_return_stderr": facts.expected_return_stderr,
         "return_variance": facts.return_variance,
         "entropy": facts.entropy,
         "effective_policies": facts.effective_policies,

@@ -20,14 +20,17 @@ from polinfer.sweep.compiled import run_sweep_from_noise
 from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import (
     SweepNoise,
+    WorldNoise,
     as_uniform,
     derive_words,
     draw_noise,
     particle_words,
     query_words,
     seed_words,
+    world_words,
 )
 from polinfer.sweep.record import Sweep
+from polinfer.sweep.worlds import run_world_sweep
 from polinfer.tabular import OutcomeRows, TabularMDP
 
 # Compiles in half the time, to slower code: for tests of the mathematics, not of the compiler.
@@ -331,3 +334,110 @@ def lineages(sweep: Sweep) -> Iterator[list[Visit]]:
                 )
                 visits.append(visit)
         yield visits[::-1]
+
+
+def make_world_noise(seed: int, sweeps: int, mdp: MDP, config: SweepConfig) -> WorldNoise:
+    """Return the randomness ``[sweeps, ...]`` of many sweeps through worlds; NumPy compiles nothing."""
+    random = np.random.default_rng(seed)
+    steps, count = mdp.horizon, config.particles
+
+    def uniforms(*shape: int) -> np.ndarray:
+        return (random.integers(0, 2**24, (sweeps, *shape)) * 2.0**-24).astype(np.float32)
+
+    words, start = random.integers(0, 2**32, (2, sweeps, 2), np.uint32)
+    visits = (steps, count, config.worlds)
+    return WorldNoise(words, start, uniforms(*visits), uniforms(*visits), uniforms(steps, count))
+
+
+@cache
+def _compiled_worlds(mdp: MDP, config: SweepConfig, quick: bool) -> Any:
+    log_proposal = log_linear(mdp)
+
+    def run(noise: WorldNoise) -> tuple[Sweep, Any]:
+        sweep = run_world_sweep(noise, mdp, log_proposal, config)
+        return sweep, jax.vmap(jax.vmap(jax.vmap(mdp.identity)))(sweep.state)
+
+    return jax.jit(jax.vmap(run), compiler_options=QUICK if quick else None)
+
+
+def run_compiled_worlds(mdp: MDP, config: SweepConfig, noise: WorldNoise, quick: bool = True) -> Sweep:
+    """Sweeps of the compiled engine through several worlds, ``[U, T, N, M]``; states by identity."""
+    sweep, identity = _compiled_worlds(mdp, config, quick)(noise)
+    return jax.tree.map(np.asarray, sweep._replace(state=identity))
+
+
+def sweep_many_worlds(mdp: MDP, config: SweepConfig, sweeps: int, seed: int = 0) -> Sweep:
+    """Many sweeps of the compiled engine through several worlds, with their own noise."""
+    return run_compiled_worlds(mdp, config, make_world_noise(seed, sweeps, mdp, config))
+
+
+def run_replayed_worlds(mdp: MDP, config: SweepConfig, noise: WorldNoise) -> Sweep:
+    """One sweep of the reference engine on the randomness of one compiled sweep through several worlds."""
+    simulator, log_proposal, queries = _replayer(mdp)
+    return run_reference_sweep(simulator, log_proposal, config, WorldReplay(noise, queries, config))
+
+
+_world_words, _derive_words = jax.jit(world_words), jax.jit(derive_words)
+
+
+class WorldReplay(Replay):
+    """The randomness of a compiled sweep through several worlds; the only world is not named."""
+
+    def __init__(self, noise: WorldNoise, queries: Any, config: SweepConfig) -> None:
+        super().__init__(noise, queries)
+        self.worlds = config.worlds
+        self.world_words = [_world_words(noise.words, np.int32(m)) for m in range(config.worlds)]
+
+    def start(self, *whose: int) -> int:
+        if not whose:
+            return _as_seed(self.noise.start)
+        m, i = (*whose, 0)[:2]
+        return _as_seed(_derive_words(self.noise.start, np.int32(i * self.worlds + m)))
+
+    def action(self, t: int, i: int, m: int = 0) -> float:
+        return float(self.uniforms[0][t, i, m])
+
+    def refresh(self, t: int, i: int, m: int = 0) -> float:
+        return float(self.uniforms[1][t, i, m])
+
+    def query(self, s: Any, a: int, k: int, m: int = 0) -> int:
+        assert (s, a, k, m) not in self.asked, "the world's answer must come from the cache"
+        self.asked.add((s, a, k, m))
+        return _as_seed(self.query_words(self.world_words[m], np.int32(s), np.int32(a), np.int32(k - 1)))
+
+    def move(self, t: int, i: int, m: int = 0) -> int:
+        return _as_seed(self.particle_words(self.world_words[m], np.int32(i), np.int32(t)))
+
+
+class WorldVisit(NamedTuple):
+    step: int
+    world: int
+    state: Any
+    action: int
+    drawn: bool
+    reward: float
+    particle: int
+
+
+def world_lineages(sweep: Sweep) -> Iterator[list[WorldVisit]]:
+    """The visits of every particle of the last step in the order in which they were made."""
+    horizon, count, worlds = sweep.action.shape
+    for last in range(count):
+        path, i = [last], last
+        for t in reversed(range(horizon - 1)):
+            i = int(sweep.ancestor[t, i])
+            path.append(i)
+        yield [
+            WorldVisit(
+                t,
+                m,
+                tuple(int(x) for x in np.atleast_1d(sweep.state[t, i, m])),
+                int(sweep.action[t, i, m]),
+                bool(sweep.drawn[t, i, m]),
+                float(sweep.reward[t, i, m]),
+                i,
+            )
+            for t, i in enumerate(reversed(path))
+            for m in range(worlds)
+            if sweep.active[t, i, m]
+        ]

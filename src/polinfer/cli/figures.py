@@ -9,11 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from polinfer.domains import Blackjack, GridWorld
+from polinfer.domains import Advising, Blackjack, GridWorld, Tireworld
 from polinfer.evaluate import Evaluation, merge_returns
 from polinfer.exact import ReturnDistribution, return_distribution
 from polinfer.plots import (
     PolicyPanel,
+    advising_figure,
     by_cell,
     hit_margin,
     policy_map_figure,
@@ -21,6 +22,7 @@ from polinfer.plots import (
     return_figure,
     save_figure,
     strategy_chart_figure,
+    tireworld_figure,
     training_figure,
 )
 from polinfer.posterior import Posterior
@@ -32,9 +34,9 @@ from polinfer.trace import AnyTrace, SacTrace
 def policy_figure(
     mdp: Problem, table: TabularMDP, panels: list[PolicyPanel], optimal: Collection[str] = ()
 ) -> Figure:
-    """Draw policies given in table order: as maps on grids, as charts in Blackjack, as heat maps elsewhere.
+    """Draw policies given in table order: in the way of their domain, or else as heat maps.
 
-    A chart shows the margins of the panels whose titles are `optimal`.
+    A Blackjack chart shows the margins of the panels whose titles are `optimal`.
     """
     if isinstance(mdp, GridWorld):
         mapped = [
@@ -47,6 +49,10 @@ def policy_figure(
         return strategy_chart_figure(
             mdp, table, panels, [margin if panel.title in optimal else None for panel in panels]
         )
+    if isinstance(mdp, Tireworld):
+        return tireworld_figure(mdp, table, panels)
+    if isinstance(mdp, Advising):
+        return advising_figure(mdp, table, panels)
     return policy_table_figure(table, panels)
 
 
@@ -60,10 +66,10 @@ def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list
         on_grid = isinstance(posterior.mdp, GridWorld)
         policy = (probs if on_grid else probs.mean(axis=0)).astype(np.float64)
         panels = [PolicyPanel(f"{posterior.method}{seeds}", policy, occupancy)]
-        if posterior.exact is not None and posterior.exact.reach_policy is not None:
+        if posterior.policies is not None and posterior.policies.reach_policy is not None:
             panels = [
                 PolicyPanel("marginal policy", probs.mean(axis=0).astype(np.float64), occupancy),
-                PolicyPanel("reach policy", posterior.exact.reach_policy, occupancy),
+                PolicyPanel("reach policy", posterior.policies.reach_policy, occupancy),
             ]
         figures["policy.png"] = policy_figure(posterior.mdp, table, panels)
     distribution = _returns_of(posterior, evaluation)

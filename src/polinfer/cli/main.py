@@ -10,8 +10,10 @@ from typing import Annotated
 import tyro
 
 from polinfer.cli.compare import Compare
+from polinfer.cli.explain import Explain
 from polinfer.cli.listing import List
 from polinfer.cli.output import remarks, tables
+from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan
 from polinfer.errors import PolinferError
 
@@ -19,6 +21,8 @@ Command = (
     Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Path, tyro.conf.subcommand("path")]
+    | Annotated[Explain, tyro.conf.subcommand("explain")]
 )
 
 

@@ -76,6 +76,26 @@ def enumeration_progress() -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
+def sampling_progress(method: str) -> Iterator[Callable[[float, float], None]]:
+    """Show how far the reward scale, or the number of sweeps, has come."""
+    name = "reward scale" if method == "tempered" else "sweeps"
+    bar = Progress(
+        TextColumn(name),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(),
+        console=remarks(),
+    )
+    task = bar.add_task("", total=None, state="compiling ...")
+
+    def report(done: float, total: float) -> None:
+        bar.update(task, completed=done, total=total, state=f"{done:.3g} of {total:g}")
+
+    with bar:
+        yield report
+
+
+@contextmanager
 def training_progress(config: Config, seeds: int) -> Iterator[Callable[[int, AnyTrace], None]]:
     """Show speed, time left, and how training goes: log Z-hat and effective sample size, or returns."""
     sac = isinstance(config, SacConfig)

@@ -16,16 +16,24 @@ from polinfer.cli.output import (
     enumeration_progress,
     print_json,
     remarks,
+    sampling_progress,
     tables,
     training_progress,
 )
 from polinfer.cli.plan_tables import plan_tables
 from polinfer.cli.problem import Problem
-from polinfer.cli.settings import SacFlags, TrainFlags, config_of_flags, refuse_all
+from polinfer.cli.settings import (
+    SacFlags,
+    TemperedFlags,
+    TrainFlags,
+    config_of_flags,
+    refuse_all,
+    sampling_config_of,
+)
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.evaluate import Mode, evaluate
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import infer_exact
+from polinfer.infer import infer_exact, infer_sampled
 from polinfer.posterior import Posterior
 from polinfer.registry import Problem as AnyProblem
 from polinfer.runs import SUMMARY, choose_folder, train_in_folder
@@ -45,7 +53,7 @@ class Plan(OutputFlags):
     """
 
     problem: tyro.conf.OmitArgPrefixes[Problem]
-    method: Literal["vsmc", "svi", "iwae", "wake", "exact", "sac"] = "vsmc"
+    method: Literal["vsmc", "svi", "iwae", "wake", "tempered", "particles", "exact", "sac"] = "vsmc"
     """How: see 'polinfer list'."""
     seeds: int = 1
     """Independent runs, trained at once."""
@@ -55,6 +63,8 @@ class Plan(OutputFlags):
     """Settings of training for vsmc, svi and iwae; width and depth are those of sac's networks, too."""
     sac: tyro.conf.OmitArgPrefixes[SacFlags] = field(default_factory=SacFlags)
     """Settings of soft actor-critic; those that are left out come from the preset."""
+    tempered: tyro.conf.OmitArgPrefixes[TemperedFlags] = field(default_factory=TemperedFlags)
+    """Settings of tempered sampling."""
     limit: int = DEFAULT_LIMIT
     """For 'exact': the largest number of policies to enumerate."""
     episodes: int = 10_000
@@ -75,14 +85,8 @@ class Plan(OutputFlags):
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
         check_at_least("episodes", self.episodes, 1)
-        if self.method == "exact":
-            if self.seeds != 1:
-                raise PolinferError("method 'exact' has one answer; leave out --seeds")
-            refuse_all(self.method, self.train, self.sac)
-            if self.resume:
-                raise PolinferError("method 'exact' has nothing to resume; leave out --resume")
-            with enumeration_progress() as enumerated:
-                posterior = infer_exact(mdp, limit=self.limit, progress=enumerated)
+        if self.method in ("exact", "tempered", "particles"):
+            posterior = self._solve(mdp)
             folder = self._folder()
             save(posterior, folder)
         else:
@@ -97,7 +101,7 @@ class Plan(OutputFlags):
             episodes=self.episodes,
             mode=self.mode,
             seed=self.seed,
-            exactly=self.method == "exact" and self.mode == "resample",
+            exactly=posterior.policies is not None and self.mode == "resample",
         )
         record: dict[str, Any] = {
             "domain": self.problem.domain,
@@ -116,6 +120,20 @@ class Plan(OutputFlags):
         remarks().print(
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False
         )
+
+    def _solve(self, mdp: AnyProblem) -> Posterior:
+        """Answer by a method that does not train."""
+        if self.seeds != 1:
+            raise PolinferError(f"method {self.method!r} has one answer; leave out --seeds")
+        if self.resume:
+            raise PolinferError(f"method {self.method!r} has nothing to resume; leave out --resume")
+        if self.method == "exact":
+            refuse_all(self.method, self.train, self.sac)
+            with enumeration_progress() as enumerated:
+                return infer_exact(mdp, limit=self.limit, progress=enumerated)
+        config = sampling_config_of(self.method, self.train, self.sac, self.tempered)
+        with sampling_progress(self.method) as sampled:
+            return infer_sampled(mdp, self.method, config, seed=self.seed, progress=sampled)
 
     def _folder(self) -> Path:
         if self.resume and self.out is not None:

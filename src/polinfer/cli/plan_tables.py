@@ -48,11 +48,19 @@ def _facts(record: dict[str, Any]) -> Table:
     if facts is None and record["log_evidence"] is not None:
         table.add_row("log Z-hat, mean of the last tenth", number(record["log_evidence"]))
     if facts is not None:
-        table.add_row("log evidence", number(record["log_evidence"], 4))
-        table.add_row("deterministic policies", f"{facts['policies']:,}")
-        table.add_row("effectively different ones", f"{facts['effective_policies']:,.1f}")
-        table.add_row("return, one policy drawn per episode", number(facts["expected_return"]))
+        error = facts["log_evidence_stderr"]
+        table.add_row(
+            "log evidence", number(record["log_evidence"], 4) + (f" ± {error:.3f}" if error else "")
+        )
+        table.add_row("deterministic policies", _amount(facts["policies"]))
+        table.add_row("effectively different ones", _amount(facts["effective_policies"], 1))
+        error = facts["expected_return_stderr"]
+        table.add_row(
+            "return, one policy drawn per episode",
+            number(facts["expected_return"]) + (f" ± {error:.3f}" if error else ""),
+        )
         table.add_row("return of the most probable policy", number(facts["top"][0]["return"]))
+    _add_certificate(table, record["certificate"])
     table.add_row("seconds", number(record["seconds"], 1))
     return table
 
@@ -70,3 +78,21 @@ def _policy(record: dict[str, Any]) -> Table:
     for row in rows[:_SHOWN_STATES]:
         table.add_row(escape(row["state"]), *(number(p) for p in row["probs"]), number(row["occupancy"], 2))
     return table
+
+
+def _amount(value: float, digits: int = 0) -> str:
+    """Write a number of policies; a very large one by its size."""
+    return f"{value:,.{digits}f}" if value < 1e12 else f"{value:.1e}"
+
+
+def _add_certificate(table: Table, certificate: dict[str, Any]) -> None:
+    table.add_section()
+    table.add_row("certificate", certificate["verdict"])
+    table.add_row("  target", escape(certificate["target"]))
+    if certificate["known_from"] is not None:
+        table.add_row(f"  distance to the {certificate['known_from']}", number(certificate["distance"]))
+    if certificate["ess"] is not None:
+        share, k = certificate["ess"], certificate["pareto_k"]
+        tail = "" if k is None else f", Pareto k {k:.2f}"
+        table.add_row("  effective particles at the end of a sweep", f"{100 * share:.0f}%{tail}")
+    table.add_section()

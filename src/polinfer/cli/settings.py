@@ -13,9 +13,10 @@ import tyro
 
 from polinfer.baselines.sac_config import Preset, SacConfig, sac_config
 from polinfer.errors import PolinferError
-from polinfer.infer import train_config
+from polinfer.infer import SamplingConfig, sampling_config, train_config
 from polinfer.learning.train import TrainConfig
 from polinfer.sweep.config import SweepConfig
+from polinfer.tempered.config import Moves, TemperedConfig
 from polinfer.training import Config
 
 
@@ -72,7 +73,26 @@ class SacFlags:
     """Share of the way that the target critics move (a 1, b 0.005)."""
 
 
+@dataclass(frozen=True)
+class TemperedFlags:
+    """Settings of tempered sampling."""
+
+    policies: int = TemperedConfig.policies
+    """Policies per island."""
+    islands: int = TemperedConfig.islands
+    """Independent populations; standard errors are taken over them."""
+    ess: float = TemperedConfig.ess
+    """The next reward scale is the one at which the effective sample size falls to this share."""
+    scans: int = TemperedConfig.scans
+    """Passes of moves after each step."""
+    final_scans: int = TemperedConfig.final_scans
+    """Passes of moves at the end, over which answers are averaged."""
+    moves: Moves = TemperedConfig.moves
+    """Draw single states' actions (gibbs), propose actions in sets of states (block), or choose (auto)."""
+
+
 _SHARED = ("width", "depth")
+_OF_PARTICLES = ("sweeps", *SweepConfig.__dataclass_fields__)
 
 
 def config_of_flags(method: str, train: TrainFlags, sac: SacFlags) -> Config:
@@ -83,6 +103,18 @@ def config_of_flags(method: str, train: TrainFlags, sac: SacFlags) -> Config:
         return sac_config(**named, width=train.width, depth=train.depth)
     _refuse(method, _changed(sac))
     return train_config_of(method, train)
+
+
+def sampling_config_of(
+    method: str, train: TrainFlags, sac: SacFlags, tempered: TemperedFlags
+) -> SamplingConfig:
+    """Check the flags of a method that samples whole policies, and refuse those that belong to another."""
+    if method == "tempered":
+        refuse_all(method, train, sac)
+        return sampling_config(method, **asdict(tempered))
+    _refuse(method, [*_changed(train, _OF_PARTICLES), *_changed(sac), *_changed(tempered)])
+    named = asdict(train) | asdict(train.sweep)
+    return sampling_config(method, **{name: named[name] for name in _changed(train)})
 
 
 def refuse_all(method: str, train: TrainFlags, sac: SacFlags) -> None:
@@ -102,7 +134,7 @@ def _changed(flags: Any, shared: tuple[str, ...] = ()) -> list[str]:
     for member in fields(flags):
         value = getattr(flags, member.name)
         if member.name == "sweep":
-            found += _changed(value)
+            found += _changed(value, shared)
         elif value != member.default and member.name not in shared:
             found.append(member.name)
     return found

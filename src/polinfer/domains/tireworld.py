@@ -318,6 +318,11 @@ class Tireworld:
         return f"move {self.map.locations[target]}" if target >= 0 else "wait"
 
 
+def locations_of(identities: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the number ``[n]`` of the location in each identity ``[n, K]`` of a `Tireworld`."""
+    return np.asarray(identities[:, 0] // 8)
+
+
 def tireworld(
     instance: int,
     /,

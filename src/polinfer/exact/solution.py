@@ -33,7 +33,7 @@ class PolicyPosterior:
     """
 
     log_evidence: float
-    num_policies: int
+    num_policies: float  # an int where it was counted
     reach_policy: Floats | None  # [S, A]; None when it was not asked for
     expected_return: float  # E[J]: what is earned when one policy is drawn per episode
     return_variance: float  # Var[J], over policies
@@ -42,6 +42,9 @@ class PolicyPosterior:
     top_probabilities: Floats  # [k]
     top_returns: Floats  # [k], their J
     sampled_policies: NDArray[np.int32] | None = None  # [n, S], draws from the posterior, where few enough
+    log_evidence_stderr: float = 0.0  # zero where it was computed and not estimated
+    expected_return_stderr: float = 0.0
+    policy_stderr: Floats | None = None  # [S, A], of the marginal policy; None where it was computed
 
     @property
     def modal_policy(self) -> NDArray[np.int32]:

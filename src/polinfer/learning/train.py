@@ -202,9 +202,11 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         if by_table:
             assert isinstance(mdp, TabularMDP)
             weight = jnp.zeros((mdp.num_states, mdp.num_actions), jnp.float32)
-            weight = weight.at[sweeps.state, sweeps.action].add(coefficients)
+            weight = weight.at[sweeps.state, sweeps.action].add(coefficients) / batch
+            if config.objective == "wake":
+                weight = weight + _where_none_came(mdp, weight)
             log_q = table_log_policy(mdp, proposal)
-            return -(weight * jnp.where(jnp.isfinite(log_q), log_q, 0.0)).sum() / batch
+            return -(weight * jnp.where(jnp.isfinite(log_q), log_q, 0.0)).sum()
         axes = coefficients.ndim  # sweeps, steps, particles, and worlds where there are several
         states, actions, flat = jax.tree.map(
             lambda x: x.reshape((-1, *x.shape[axes:])), (sweeps.state, sweeps.action, coefficients)
@@ -231,6 +233,16 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         return TrainState(proposal, optimiser, baseline, state.words), sums
 
     return Learning(init, update)
+
+
+def _where_none_came(table: TabularMDP, weight: Array) -> Array:
+    """Return what the policies that never came to a state add to it, ``[S, A]``: there they are uniform.
+
+    That share belongs to the marginal policy.  On a table every state can be given it; elsewhere the proposal
+    is fitted to the policies that came.
+    """
+    even = table.legal_actions / table.legal_actions.sum(axis=1, keepdims=True) * ~table.absorbing[:, None]
+    return (1.0 - weight.sum(axis=1, keepdims=True)) * jnp.asarray(even, jnp.float32)
 
 
 class Sums(NamedTuple):

@@ -43,7 +43,7 @@ def policy_table_figure(table: TabularMDP, panels: Sequence[PolicyPanel]) -> Fig
     policies = [mean_policy(table, panel) for panel in check_panels(panels)]
     if not policies:
         raise PolinferError("there is nothing to draw: give at least one panel")
-    visits = np.mean([_check_occupancy(table, panel) for panel in panels], axis=0)
+    visits = np.mean([check_occupancy(table, panel) for panel in panels], axis=0)
     states = _most_visited(table, visits)
     taken = np.mean([visits[states] @ np.nan_to_num(policy[states]) for policy in policies], axis=0)
     actions = np.sort(np.argsort(-taken, kind="stable")[:MAX_ACTIONS])
@@ -94,7 +94,8 @@ def mean_policy(table: TabularMDP, panel: PolicyPanel) -> Floats:
     return np.asarray(policy.reshape(-1, *shape).mean(axis=0))
 
 
-def _check_occupancy(table: TabularMDP, panel: PolicyPanel) -> Floats:
+def check_occupancy(table: TabularMDP, panel: PolicyPanel) -> Floats:
+    """Return the panel's visits ``[S]``, zero where they are NaN."""
     visits = np.asarray(panel.occupancy, np.float64)
     if visits.shape != (table.num_states,):
         raise PolinferError(

@@ -3,10 +3,14 @@
 Names and line numbers are those of the paper's algorithm.  Nothing is shared with the compiled engine but the
 settings and the record, so that a test can replay the one's random decisions in the other.  Steps and
 particles are counted from 0, as in the record; the visit count `k` of a query starts at 1, as in the paper.
+
+The paper has one world.  With several, a particle serves them in order, and each is a visit of its own, lines
+12 to 30: they share the particle's memo of actions, and nothing else.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Hashable, Sequence
@@ -27,21 +31,21 @@ LogProposal = Callable[[Any], Sequence[float] | NDArray[Any]]
 class SweepRandomness:
     """All randomness of one sweep, from Python's own generator; to replay a sweep, override the methods.
 
-    Uniforms lie in ``[0, 1)``, seeds have 64 bits.
+    Uniforms lie in ``[0, 1)``, seeds have 64 bits.  The world `m` is left out where there is only one.
     """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def start(self) -> int:
-        """Return the seed of the first state, which all particles share."""
+    def start(self, m: int = 0, i: int = 0) -> int:
+        """Return the seed of a first state: asked without a number, the one of all particles and worlds."""
         return self._random.getrandbits(64)
 
-    def action(self, t: int, i: int) -> float:
-        """Return the uniform that picks the action of particle `i` at step `t`."""
+    def action(self, t: int, i: int, m: int = 0) -> float:
+        """Return the uniform that picks the action of particle `i` in world `m` at step `t`."""
         return self._random.random()
 
-    def refresh(self, t: int, i: int) -> float:
+    def refresh(self, t: int, i: int, m: int = 0) -> float:
         """Return the uniform that decides whether a revisit draws."""
         return self._random.random()
 
@@ -49,12 +53,12 @@ class SweepRandomness:
         """Return the `count` uniforms that pick ancestors after step `t`."""
         return [self._random.random() for _ in range(count)]
 
-    def query(self, s: Hashable, a: int, k: int) -> int:
-        """Return the seed of the k-th time that `a` is taken in `s`; a coupled sweep asks once."""
+    def query(self, s: Hashable, a: int, k: int, m: int = 0) -> int:
+        """Return the seed of the k-th time that `a` is taken in `s` in a world; a coupled sweep asks once."""
         return self._random.getrandbits(64)
 
-    def move(self, t: int, i: int) -> int:
-        """Return the seed of the transition of one particle at one step, for uncoupled sweeps."""
+    def move(self, t: int, i: int, m: int = 0) -> int:
+        """Return the seed of one transition of a particle in a world, for uncoupled sweeps."""
         return self._random.getrandbits(64)
 
 
@@ -77,51 +81,56 @@ def run_reference_sweep(
     Returns
     -------
     Sweep
-        NumPy arrays; `state` is an object array ``[T, N]`` of the simulator's states.
+        NumPy arrays; `state` is an object array ``[T, N]`` of the simulator's states.  With several worlds
+        or independent starts the fields of a visit have a last axis for the worlds, ``[T, N, M]``.
 
     Raises
     ------
     PolinferError
         Where the simulator or the proposal breaks its contract.
     """
-    H, N = check_at_least("horizon", simulator.horizon, 1), config.particles
-    M_T: dict[tuple[Hashable, int, int], _Query] = {}  # Line 2.
-    s_of = [_hashable(simulator.init(randomness.start()))] * N  # Lines 3-7.
+    H, N, M = check_at_least("horizon", simulator.horizon, 1), config.particles, config.worlds
+    M_T: list[dict[tuple[Hashable, int, int], _Query]] = [{} for _ in range(M)]  # Line 2, for each world.
+    s_of = _starts(simulator, config, randomness)  # Lines 3-7.
     M_A: list[dict[Hashable, int]] = [{} for _ in range(N)]
-    M_C: list[dict[tuple[Hashable, int], int]] = [{} for _ in range(N)]
-    over, log_w = [False] * N, np.zeros(N)
-    record = _empty_record(H, N)  # Lines 8, 9: `log_mean` is ell, the sums of `log_proposal` are g.
+    M_C: list[list[dict[tuple[Hashable, int], int]]] = [[{} for _ in range(M)] for _ in range(N)]
+    over, log_w = [[False] * M for _ in range(N)], np.zeros(N)
+    record = _empty_record(H, N, M)  # Lines 8, 9: `log_mean` is ell, the sums of `log_proposal` are g.
     for t in range(H):  # Line 10.
         log_before = _log_sum_exp(log_w)
-        for i in range(N):  # Line 11.
-            s = record.state[t, i] = s_of[i]  # Line 12.
-            if over[i]:  # Not in the paper, whose episodes last H steps: nothing is drawn or earned any more.
+        for i, m in itertools.product(range(N), range(M)):  # Line 11.
+            here = (t, i, m) if M > 1 else (t, i)
+            s = record.state[t, i, m] = s_of[i][m]  # Line 12.
+            # Not in the paper, whose episodes last H steps: nothing is drawn or earned any more.
+            if over[i][m]:
                 continue
-            record.active[t, i] = True
+            record.active[t, i, m] = True
             # Lines 13-20.  Refreshing a memo is the paper's stochastic memoisation; always, its ablation.
-            if s in M_A[i] and randomness.refresh(t, i) >= config.refresh:
+            if s in M_A[i] and randomness.refresh(*here) >= config.refresh:
                 a, log_p, log_q = M_A[i][s], 0.0, 0.0  # Lines 14, 15.
                 _check_legal(simulator, s, a)
             else:
-                a, log_p, log_q = _draw(simulator, log_proposal, s, randomness.action(t, i))  # Lines 17, 18.
+                a, log_p, log_q = _draw(simulator, log_proposal, s, randomness.action(*here))  # Lines 17, 18.
                 M_A[i][s] = a
-                record.drawn[t, i] = True
-            k = M_C[i].get((s, a), 0) + 1  # Line 21.
-            M_C[i][s, a] = k  # Line 22.
+                record.drawn[t, i, m] = True
+            k = M_C[i][m].get((s, a), 0) + 1  # Line 21.
+            M_C[i][m][s, a] = k  # Line 22.
             if not config.coupled:
-                moved = _step(simulator, randomness.move(t, i), s, a)
-            elif (s, a, k) in M_T and M_T[s, a, k].origin is s:  # Line 23.
-                moved = M_T[s, a, k].moved  # Line 24.
+                moved = _step(simulator, randomness.move(*here), s, a)
+            elif (s, a, k) in M_T[m] and M_T[m][s, a, k].origin is s:  # Line 23.
+                moved = M_T[m][s, a, k].moved  # Line 24.
             else:
                 # An equal state that is another object may hold another snapshot behind the same abstraction:
                 # it shares the noise of the query, and moves from where it is.
-                seed = M_T[s, a, k].seed if (s, a, k) in M_T else randomness.query(s, a, k)
+                known = M_T[m].get((s, a, k))
+                seed = known.seed if known else randomness.query(s, a, k, *here[2:])
                 moved = _step(simulator, seed, s, a)  # Line 26.
-                M_T.setdefault((s, a, k), _Query(seed, s, moved))  # Line 27.
-            s_of[i], reward, over[i] = moved  # Line 30.
-            log_w[i] += reward + log_p - log_q  # Line 29, added up since the last resampling.
-            record.action[t, i], record.reward[t, i] = a, reward
-            record.log_prior[t, i], record.log_proposal[t, i] = log_p, log_q
+                M_T[m].setdefault((s, a, k), _Query(seed, s, moved))  # Line 27.
+            s_of[i][m], reward, over[i][m] = moved  # Line 30.
+            # Line 29, added up since the last resampling: the mean reward over worlds, and every draw.
+            log_w[i] += reward / M + log_p - log_q
+            record.action[t, i, m], record.reward[t, i, m] = a, reward
+            record.log_prior[t, i, m], record.log_proposal[t, i, m] = log_p, log_q
         record.log_weight[t] = log_w
         # Line 32: with log_w = 0 before the step this is log sum exp w - log N.
         record.log_mean[t] = _log_sum_exp(log_w) - log_before
@@ -131,17 +140,18 @@ def run_reference_sweep(
         if few and t < H - 1:
             picked = _pick_ancestors(randomness.resample(t, N), log_w, config.resampling)
             record.resampled[t], record.ancestor[t] = True, picked
-            s_of, over = [s_of[j] for j in picked], [over[j] for j in picked]
             # Copy: two children of one parent must diverge at states not yet seen.
-            M_A, M_C = [dict(M_A[j]) for j in picked], [dict(M_C[j]) for j in picked]
+            s_of, over = [list(s_of[j]) for j in picked], [list(over[j]) for j in picked]
+            M_A, M_C = [dict(M_A[j]) for j in picked], [[dict(count) for count in M_C[j]] for j in picked]
             log_w = np.zeros(N)
     record.ended[:] = over
-    return record
+    return record if M > 1 or config.start == "independent" else _of_one_world(record)
 
 
 def surrogate(sweep: Sweep) -> float:
     """Return the value of the paper's surrogate, Eq. det-surrogate-objective-stratified (lines 35-40)."""
-    ell, g = np.asarray(sweep.log_mean), np.asarray(sweep.log_proposal).sum(axis=1)
+    ell = np.asarray(sweep.log_mean)
+    g = np.asarray(sweep.log_proposal).reshape(len(ell), -1).sum(axis=1)
     log_Z = float(ell.sum())  # Line 35.
     log_Z_after, total = 0.0, 0.0  # Line 36.
     for t in reversed(range(len(ell))):  # Line 37.
@@ -150,22 +160,42 @@ def surrogate(sweep: Sweep) -> float:
     return log_Z + total  # Line 40.
 
 
-def _empty_record(H: int, N: int) -> Sweep:
+def _starts(simulator: Simulator, config: SweepConfig, randomness: SweepRandomness) -> list[list[Any]]:
+    """Return the first state of each particle in each of its worlds."""
+    N, M = config.particles, config.worlds
+
+    def first(*whose: int) -> Any:
+        return _hashable(simulator.init(randomness.start(*whose)))
+
+    if config.start == "independent":
+        return [[first(m, i) for m in range(M)] for i in range(N)]
+    # The start of a single world is the same whether it is called shared or averaged.
+    states = [first(m) for m in range(M)] if config.start == "averaged" and M > 1 else [first()] * M
+    return [list(states) for _ in range(N)]
+
+
+def _empty_record(H: int, N: int, M: int) -> Sweep:
     return Sweep(
-        state=np.empty((H, N), object),
-        action=np.zeros((H, N), np.int32),
-        drawn=np.zeros((H, N), np.bool_),
-        active=np.zeros((H, N), np.bool_),
-        log_prior=np.zeros((H, N)),
-        log_proposal=np.zeros((H, N)),
-        reward=np.zeros((H, N)),
+        state=np.empty((H, N, M), object),
+        action=np.zeros((H, N, M), np.int32),
+        drawn=np.zeros((H, N, M), np.bool_),
+        active=np.zeros((H, N, M), np.bool_),
+        log_prior=np.zeros((H, N, M)),
+        log_proposal=np.zeros((H, N, M)),
+        reward=np.zeros((H, N, M)),
         log_weight=np.zeros((H, N)),
         ess=np.zeros(H),
         resampled=np.zeros(H, np.bool_),
         ancestor=np.tile(np.arange(N, dtype=np.int32), (H, 1)),
         log_mean=np.zeros(H),
-        ended=np.zeros(N, np.bool_),
+        ended=np.zeros((N, M), np.bool_),
     )
+
+
+def _of_one_world(record: Sweep) -> Sweep:
+    """Leave out the axis of the worlds."""
+    visits = ("state", "action", "drawn", "active", "log_prior", "log_proposal", "reward", "ended")
+    return record._replace(**{name: getattr(record, name)[..., 0] for name in visits})
 
 
 def _log_sum_exp(values: Floats) -> float:

@@ -48,7 +48,6 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
         memo=jnp.full((count, 0 if table is None else table.num_states), -1, jnp.int32),
     )
     slot = jnp.arange(count)
-    world = jnp.arange(worlds)
 
     def step(carry: tuple[_Particles, Array], inputs: Any) -> Any:
         particles, log_weight = carry
@@ -58,16 +57,12 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
         legal = _each_visit(mdp.legal)(particles.state)
         active = ~particles.over
 
-        # Who of a particle's worlds stand in the same state, and which of them came before.
-        same = (identity[:, :, None] == identity[:, None, :]).all(axis=-1) & active[:, None, :]
-        earlier = same & (world < world[:, None])  # [N, M, M']
-        memo = _remembered(particles, identity, table, mdp.num_actions)
-        known = (memo >= 0) | earlier.any(axis=-1)
-        drawn = active & (~known | (uniform_refresh < config.refresh))
         fresh = _each_visit(invert_cumulative)(uniform_action, jnp.exp(log_q))
-        drawer = jnp.max(jnp.where(earlier & drawn[:, None, :], world, -1), axis=-1)
-        told = jnp.take_along_axis(fresh, jnp.maximum(drawer, 0), axis=1)
-        action = jnp.where(drawn, fresh, jnp.where(drawer >= 0, told, jnp.maximum(memo, 0)))
+        if table is not None and config.refresh == 0:
+            action, drawn, memo = _decide_by_table(particles, fresh)
+        else:
+            redraw = uniform_refresh < config.refresh
+            action, drawn, memo = _decide(particles, identity, fresh, redraw, table, mdp.num_actions)
         picked = jnp.take_along_axis(log_q, action[..., None], axis=-1)[..., 0]
         log_p = jnp.where(drawn, -jnp.log(legal.sum(axis=-1).astype(jnp.float32)), 0.0)
         log_q_action = jnp.where(drawn, picked, 0.0)
@@ -123,7 +118,7 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
             taken=jax.lax.dynamic_update_index_in_dim(particles.taken, jnp.where(active, action, -1), t, 0)[
                 :, ancestor
             ],
-            memo=_write_down(particles, drawn, same, action, table)[ancestor],
+            memo=memo[ancestor],
         )
         return (after, jnp.where(resampled, 0.0, log_weight)), record
 
@@ -148,6 +143,43 @@ def _starts(noise: WorldNoise, mdp: MDP, config: SweepConfig) -> State:
     own = jnp.broadcast_to(world if config.start == "averaged" else particle * config.worlds + world, shape)
     started: State = _each_visit(lambda number: start_from_words(mdp, derive_words(noise.start, number)))(own)
     return started
+
+
+def _decide_by_table(particles: _Particles, fresh: Array) -> tuple[Array, Array, Array]:
+    """Return the actions ``[N, M]``, which of them were drawn, and the new memo: one draw per state."""
+    state, (count, worlds) = particles.state, fresh.shape
+    slot, world = jnp.arange(count)[:, None], jnp.arange(worlds)
+    memo = jnp.take_along_axis(particles.memo, state, axis=1)
+    unknown = ~particles.over & (memo < 0)
+    nobody = jnp.full(particles.memo.shape, worlds, jnp.int32)
+    first = nobody.at[slot, state].min(jnp.where(unknown, world, worlds))
+    drawer = jnp.take_along_axis(first, state, axis=1)
+    drawn = unknown & (drawer == world)
+    told = jnp.take_along_axis(fresh, jnp.minimum(drawer, worlds - 1), axis=1)
+    action = jnp.where(unknown, told, jnp.maximum(memo, 0))
+    row = jnp.where(drawn, state, particles.memo.shape[1])
+    return action, drawn, particles.memo.at[slot, row].set(action, mode="drop")
+
+
+def _decide(
+    particles: _Particles,
+    identity: Array,
+    fresh: Array,
+    redraw: Array,
+    table: TabularMDP | None,
+    num_actions: int,
+) -> tuple[Array, Array, Array]:
+    """Do the same for any problem, where a revisit may draw anew: worlds are compared with one another."""
+    active, world = ~particles.over, jnp.arange(fresh.shape[1])
+    same = (identity[:, :, None] == identity[:, None, :]).all(axis=-1) & active[:, None, :]
+    earlier = same & (world < world[:, None])  # [N, M, M']
+    memo = _remembered(particles, identity, table, num_actions)
+    known = (memo >= 0) | earlier.any(axis=-1)
+    drawn = active & (~known | redraw)
+    drawer = jnp.max(jnp.where(earlier & drawn[:, None, :], world, -1), axis=-1)
+    told = jnp.take_along_axis(fresh, jnp.maximum(drawer, 0), axis=1)
+    action = jnp.where(drawn, fresh, jnp.where(drawer >= 0, told, jnp.maximum(memo, 0)))
+    return action, drawn, _write_down(particles, drawn, same, action, table)
 
 
 def _remembered(particles: _Particles, identity: Array, table: TabularMDP | None, actions: int) -> Array:

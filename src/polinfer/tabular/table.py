@@ -241,14 +241,23 @@ class TabularMDP:
     def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
         """Return the table with another horizon, and with every reward times `reward_scale`."""
         scale = check_finite("reward_scale", reward_scale)
+        steps = self.horizon if horizon is None else check_at_least("horizon", horizon, 1)
+        return self._changed(horizon=steps, reward=self.reward * scale)
+
+    def with_initial(self, initial: NDArray[np.float64]) -> TabularMDP:
+        """Return the table with other probabilities ``[S]`` of the first state."""
+        start = np.asarray(initial, np.float64).copy()
+        if start.shape != (self.num_states,) or (start < 0).any() or not np.isclose(start.sum(), 1.0):
+            raise TableError(f"initial must be {self.num_states} probabilities that sum to one")
+        return self._changed(initial=start / start.sum())
+
+    def _changed(self, **fields: Any) -> TabularMDP:
         table = TabularMDP.__new__(TabularMDP)
         for name in self.__dataclass_fields__:
-            object.__setattr__(table, name, getattr(self, name))
-        if horizon is not None:
-            object.__setattr__(table, "horizon", check_at_least("horizon", horizon, 1))
-        scaled = self.reward * scale
-        scaled.setflags(write=False)
-        object.__setattr__(table, "reward", scaled)
+            value = fields.get(name, getattr(self, name))
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(table, name, value)
         return table
 
     def starts(self) -> Starts:

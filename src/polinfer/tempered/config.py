@@ -22,7 +22,7 @@ class TemperedConfig:
     """Independent populations; standard errors are taken over them."""
     scales: tuple[float, ...] = (1.0,)
     """Reward scales to report, as multiples of the problem's own; the largest is where annealing ends."""
-    ess: float = 0.7
+    ess: float = 0.9
     """The next scale is the one at which the effective sample size falls to this share."""
     scans: int = 2
     """Passes of rejuvenation after each step; one pass moves every state once, on average."""

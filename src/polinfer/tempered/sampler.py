@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,10 +19,12 @@ from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
 from polinfer.tabular.table import TabularMDP
+from polinfer.tempered.components import Part, join, rest_return, split
 from polinfer.tempered.config import TemperedConfig
 from polinfer.tempered.evaluator import Choices, choices_of, gibbs_cost, make_returns, make_visits
 from polinfer.tempered.moves import Passed, Population, block_scan, gibbs_scan
 from polinfer.tempered.path import TemperedPath, TemperedPoint
+from polinfer.whole import reach_policy
 
 _GIBBS_COST = 30_000_000  # multiplications per policy and pass
 _MAX_STEPS = 10_000
@@ -72,15 +75,47 @@ def temper(
     True
     """
     settings = config or TemperedConfig()
+    parts = split(table)
+    if not parts:
+        raise PolinferError("there is nothing to sample: no state of the problem has a choice")
     with jax.enable_x64(False):
-        return _Run(table, settings, seed).anneal(progress)
+        if len(parts) == 1 and parts[0].mass == 1:
+            return _Run(table, settings, seed).anneal(progress)
+        return _anneal_parts(table, parts, settings, seed, progress)
+
+
+def _anneal_parts(
+    table: TabularMDP, parts: list[Part], config: TemperedConfig, seed: int, progress: Progress | None
+) -> TemperedPath:
+    """Anneal the parts one by one.  A part that holds a share of the starts has that share of the scale."""
+    paths = []
+    for number, part in enumerate(parts):
+        scaled = replace(config, scales=tuple(scale * part.mass for scale in config.scales))
+        paths.append(_Run(part.table, scaled, seed + number).anneal(None))
+        if progress is not None:
+            progress(config.scales[-1] * (number + 1) / len(parts), config.scales[-1])
+    rest = rest_return(table, parts)
+    points = [
+        join(table, parts, [path.points[i] for path in paths], scale, rest)
+        for i, scale in enumerate(config.scales)
+    ]
+    # The ladders of the parts differ; what they have in common are the scales that were asked for.
+    ladder = np.array([0.0, *config.scales])
+    start = sum(part.mass * path.ladder_return[0] for part, path in zip(parts, paths, strict=True)) + rest
+    evidence = np.zeros((len(ladder), config.islands))
+    for path in paths:
+        at = [int(np.flatnonzero(np.isclose(path.ladder, point.scale))[-1]) for point in path.points]
+        evidence[1:] += path.ladder_log_evidence[at]
+    evidence += (ladder * rest)[:, None]
+    returns = np.array([start, *(point.expected_return for point in points)])
+    return TemperedPath(
+        table, tuple(points), ladder, evidence, returns, float(np.mean([p.accepted for p in paths]))
+    )
 
 
 @lru_cache(maxsize=16)
 def _kernels(table: TabularMDP, islands: int, moves: str) -> _Kernels:
     choices, returns = choices_of(table), make_returns(table)
-    if len(choices.state) == 0:
-        raise PolinferError("there is nothing to sample: no state of the problem has a choice")
     cheap = gibbs_cost(table) <= _GIBBS_COST
     make = gibbs_scan if moves == "gibbs" or (moves == "auto" and cheap) else block_scan
     return _Kernels(
@@ -223,9 +258,4 @@ class _Run:
     def _reach_policy(self, policy: Floats, sample: NDArray[np.int32]) -> Floats:
         """Return the marginal policy weighted by each policy's probability of visiting the state."""
         visits = np.asarray(self.kernels.visits(self.population.actions), np.float64)  # [n, P]
-        reach = np.array(policy)
-        for state, visit in zip(self.kernels.choices.state, visits, strict=True):
-            mass = np.bincount(sample[:, state], visit, minlength=self.table.num_actions)
-            if mass.sum() > 0:
-                reach[state] = mass / mass.sum()
-        return reach
+        return reach_policy(policy, self.kernels.choices.state, sample, visits)

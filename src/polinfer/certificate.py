@@ -1,0 +1,195 @@
+"""What an answer is worth: its target, how tight it is, and how far it is from what is known."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+from polinfer import exact
+from polinfer.errors import TooLargeError
+from polinfer.exact.solution import Floats, Solution
+from polinfer.learning.encoded import EncodedView
+from polinfer.learning.train import TrainConfig, log_proposal_of
+from polinfer.posterior import Posterior
+from polinfer.references import reference_for
+from polinfer.saving import config_of
+from polinfer.sweep.compiled import run_sweep
+from polinfer.sweep.noise import derive_words, seed_words
+from polinfer.tabular.table import TabularMDP
+
+SWEEPS = 50
+"""Fresh sweeps that a trained proposal is judged by."""
+_ENUMERATED = 100_000  # policies; up to here the exact posterior is at hand
+_TRUSTED, _DOUBTED = 0.03, 0.1  # distance to what is known
+_HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
+
+
+class Certificate(NamedTuple):
+    """The account of one answer; None where a number does not apply or cannot be had."""
+
+    target: str
+    log_evidence_lower: float | None  # a bound on log Z in as many worlds as were used, from sweeps
+    log_evidence_upper: float | None
+    log_evidence_stderr: float | None
+    ess: float | None  # share of the particles, at the end of a sweep
+    pareto_k: float | None  # of the final weights, median over sweeps
+    known_from: str | None  # what the distance is to
+    distance: float | None  # occupancy-weighted total variation of the marginal policy
+    verdict: str
+
+    @property
+    def gap(self) -> float | None:
+        """How far apart the bounds are."""
+        if self.log_evidence_lower is None or self.log_evidence_upper is None:
+            return None
+        return self.log_evidence_upper - self.log_evidence_lower
+
+
+def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Certificate:
+    """Judge `posterior`; trained proposals run some fresh sweeps for it.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> posterior = polinfer.infer(polinfer.make("gridworld/ablation"), "exact")
+    >>> certificate = polinfer.certify(posterior)
+    >>> certificate.verdict, certificate.gap, certificate.distance
+    ('trust', 0.0, 0.0)
+    """
+    known_from, known = _known(posterior)
+    distance = None if known is None else distance_to(posterior, known)
+    lower = upper = stderr = ess = pareto = None
+    if posterior.policies is not None:
+        facts = posterior.policies
+        lower, stderr = facts.log_evidence, facts.log_evidence_stderr
+        upper = lower if posterior.method == "exact" else None
+    elif posterior.method != "sac" and not isinstance(posterior.view, EncodedView):
+        evidence, weights = _fresh_sweeps(posterior, sweeps, seed)
+        lower, stderr = float(evidence.mean()), float(evidence.std(ddof=1) / np.sqrt(len(evidence)))
+        ess = float(np.mean([1 / (row**2).sum() / len(row) for row in weights]))
+        tails = [k for k in map(pareto_k, weights) if k is not None]
+        pareto = float(np.median(tails)) if tails else None
+    return Certificate(
+        target=_target(posterior),
+        log_evidence_lower=lower,
+        log_evidence_upper=upper,
+        log_evidence_stderr=stderr,
+        ess=ess,
+        pareto_k=pareto,
+        known_from=known_from,
+        distance=distance,
+        verdict=_verdict(posterior, distance, pareto),
+    )
+
+
+def distance_to(posterior: Posterior, policy: Floats) -> float:
+    """Return the total variation to `policy` ``[S, A]``, mean over seeds, weighted by its occupancy."""
+    table, probs = posterior.view, posterior.table_probs()
+    assert isinstance(table, TabularMDP)
+    assert probs is not None
+    occupancy = exact.evaluate_policy(table, policy / policy.sum(axis=1, keepdims=True)).occupancy
+    weight = np.where(table.absorbing, 0.0, occupancy)
+    per_state = 0.5 * np.abs(probs - policy).sum(axis=-1).mean(axis=0)
+    return float(per_state @ weight / max(weight.sum(), 1e-300))
+
+
+def pareto_k(weight: Floats) -> float | None:
+    """Return the shape of a generalised Pareto tail of importance weights; None for fewer than 25.
+
+    The tail is as long as Pareto-smoothed importance sampling takes it.
+    """
+    count = len(weight)
+    if count < 25:
+        return None
+    size = int(min(0.2 * count, 3 * np.sqrt(count)))
+    ordered = np.sort(weight)
+    excess = ordered[-size:] - ordered[-size - 1]
+    if excess.max() <= 1e-12 * ordered[-1]:
+        return 0.0
+    shape, _, _ = scipy.stats.genpareto.fit(excess / excess.max(), floc=0)
+    return float(shape)
+
+
+def _target(posterior: Posterior) -> str:
+    if posterior.method == "sac":
+        return "none: return plus entropy, a baseline"
+    if posterior.method in ("exact", "tempered"):
+        return "1: exp(E[R]), the paper's definition"
+    settings = posterior.settings.get("train", posterior.settings.get("particles", {}))
+    worlds = int(settings.get("sweep", {}).get("worlds", 1))
+    if worlds == 1:
+        return "2: E[softmax R], one world per sweep"
+    return f"1: exp(E[R]), as the {worlds} worlds per sweep grow"
+
+
+def _verdict(posterior: Posterior, distance: float | None, pareto: float | None) -> str:
+    if posterior.method == "exact":
+        return "trust"
+    if distance is not None:
+        return (
+            "trust" if distance <= _TRUSTED else "use with care" if distance <= _DOUBTED else "do not trust"
+        )
+    if posterior.policies is not None:
+        # The first words of the diagnosis already weigh the standard errors.
+        return "trust" if posterior.diagnostics()[0].startswith("Trust") else "use with care"
+    if pareto is not None and pareto > _HEAVY:
+        return "do not trust"
+    return "use with care"
+
+
+def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
+    """Return the best answer there is to compare with: enumeration where it is cheap, or a reference file."""
+    table = posterior.view
+    if posterior.method == "sac" or not isinstance(table, TabularMDP):
+        return None, None
+    solution = _enumerate(table)
+    if solution is not None:
+        return "enumeration", solution.policy
+    found = reference_for(posterior.mdp)
+    return (None, None) if found is None else ("reference posterior", found.policy)
+
+
+@lru_cache(maxsize=16)
+def _enumerate(table: TabularMDP) -> Solution | None:
+    try:
+        return exact.policy_posterior(table, reach=False, limit=_ENUMERATED)
+    except TooLargeError:
+        return None
+
+
+def _fresh_sweeps(posterior: Posterior, sweeps: int, seed: int) -> tuple[Floats, NDArray[np.float64]]:
+    """Return ``log Z-hat`` and the final weights ``[., N]`` of sweeps from each seed's proposal."""
+    config = config_of(posterior.settings, posterior.method)
+    assert isinstance(config, TrainConfig)
+    view = posterior.view
+    by_table = isinstance(view, TabularMDP)
+    each = max(2, -(-sweeps // posterior.seeds))
+
+    @jax.jit
+    def run(proposal: Any, words: Any) -> tuple[Any, Any]:
+        log_proposal = log_proposal_of(view, proposal, by_table)
+
+        def one(number: Any) -> tuple[Any, Any]:
+            sweep = run_sweep(derive_words(words, number), view, log_proposal, config.sweep)
+            return sweep.log_evidence, jax.nn.softmax(sweep.log_weight[-1])
+
+        found: tuple[Any, Any] = jax.lax.map(one, jnp.arange(each))
+        return found
+
+    with jax.enable_x64(False):
+        base = seed_words(jnp.asarray(seed % 2**32, jnp.uint32))
+        parts = [
+            run(
+                jax.tree.map(lambda leaf, i=i: leaf[i], posterior.proposal),
+                derive_words(base, jnp.asarray(i)),
+            )
+            for i in range(posterior.seeds)
+        ]
+    evidence = np.concatenate([np.asarray(part[0], np.float64) for part in parts])
+    return evidence, np.concatenate([np.asarray(part[1], np.float64) for part in parts])

@@ -1,0 +1,163 @@
+"""The particle posterior: a sweep's own weighted policies as the answer, without a network.
+
+With many particles and worlds the weighted policies of one sweep are a sample of the posterior (target 1).
+Sweeps are independent, so standard errors come from the spread between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.errors import PolinferError, check_at_least
+from polinfer.exact.evaluation import deterministic_returns, uniform_policy
+from polinfer.exact.solution import Floats, PolicyPosterior
+from polinfer.learning.proposal import log_policy
+from polinfer.sweep.compiled import run_sweep
+from polinfer.sweep.config import SweepConfig
+from polinfer.sweep.noise import derive_words, seed_words
+from polinfer.sweep.record import Sweep
+from polinfer.tabular.table import TabularMDP
+from polinfer.tempered.evaluator import choices_of, make_visits
+from polinfer.whole import describe_sample, reach_policy
+
+_DRAWN = 1000  # policies kept for questions about whole policies
+
+
+@dataclass(frozen=True)
+class ParticleConfig:
+    """Settings of the particle posterior."""
+
+    sweep: SweepConfig = field(default_factory=lambda: SweepConfig(particles=500, worlds=200))
+    sweeps: int = 40
+    """Independent sweeps whose answers are averaged."""
+
+    def __post_init__(self) -> None:
+        check_at_least("sweeps", self.sweeps, 2)
+        if not self.sweep.deterministic or self.sweep.memo_refresh > 0:
+            raise PolinferError(
+                "particles are deterministic policies; leave out memo_refresh and deterministic"
+            )
+
+
+class Population(NamedTuple):
+    """The weighted policies of one sweep."""
+
+    actions: NDArray[np.int32]  # [N, S]; -1 where the particle never came
+    weight: Floats  # [N], sums to one
+    log_evidence: float
+
+
+def particle_posterior(
+    table: TabularMDP,
+    config: ParticleConfig,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Floats, PolicyPosterior, list[float]]:
+    """Return the marginal policy ``[S, A]``, what is known of whole policies, and each sweep's ESS."""
+    with jax.enable_x64(False):
+        populations = []
+        for number in range(config.sweeps):
+            populations.append(_sweep(table, config.sweep, seed, number))
+            if progress is not None:
+                progress(number + 1, config.sweeps)
+    marginals = np.stack([marginal_policy(table, population) for population in populations])
+    evidence = np.array([population.log_evidence for population in populations])
+    relative = np.exp(evidence - evidence.max())
+    random = np.random.default_rng(seed)
+    sample = np.concatenate(
+        [draw_policies(table, population, -(-_DRAWN // config.sweeps), random) for population in populations]
+    )
+    returns = deterministic_returns(table, sample)
+    # The first draw of each sweep, the second, ...: their means are independent between sweeps.
+    means = returns.reshape(config.sweeps, -1).mean(axis=1)
+    root = math.sqrt(config.sweeps)
+    whole = describe_sample(
+        table,
+        sample,
+        returns,
+        log_evidence=float(np.log(relative.mean()) + evidence.max()),
+        log_evidence_stderr=float(relative.std(ddof=1) / relative.mean() / root),
+        expected_return=float(means.mean()),
+        expected_return_stderr=float(means.std(ddof=1) / root),
+        policy_stderr=marginals.std(axis=0, ddof=1) / root,
+        reach_policy=_reach(table, marginals.mean(axis=0), sample),
+        seed=seed,
+    )
+    sizes = [float(1 / (population.weight**2).sum()) for population in populations]
+    return marginals.mean(axis=0), whole, sizes
+
+
+def gather_policies(sweep: Sweep, num_states: int) -> NDArray[np.int32]:
+    """Follow every last particle back to its first step; return the actions it committed to, ``[N, S]``."""
+    drawn, state, action, ancestor = (
+        np.asarray(field) for field in (sweep.drawn, sweep.state, sweep.action, sweep.ancestor)
+    )
+    steps, count = ancestor.shape
+    drawn, state, action = (array.reshape(steps, count, -1) for array in (drawn, state, action))
+    actions = np.full((count, num_states), -1, np.int32)
+    line = np.arange(count)
+    for t in reversed(range(steps)):
+        line = ancestor[t, line] if t < steps - 1 else line
+        particle, world = np.nonzero(drawn[t, line])
+        source = line[particle]
+        actions[particle, state[t, source, world]] = action[t, source, world]
+    return actions
+
+
+def marginal_policy(table: TabularMDP, population: Population) -> Floats:
+    """Return ``Pr[pi(s) = a]`` ``[S, A]``; where a particle never came, its action is uniform."""
+    even = uniform_policy(table)
+    policy = np.zeros((table.num_states, table.num_actions))
+    for action in range(table.num_actions):
+        policy[:, action] = population.weight @ (population.actions == action)
+    return policy + (population.weight @ (population.actions < 0))[:, None] * even
+
+
+def draw_policies(
+    table: TabularMDP, population: Population, count: int, random: np.random.Generator
+) -> NDArray[np.int32]:
+    """Draw whole policies ``[count, S]``; where a particle never came, an action is drawn uniformly."""
+    picked = random.choice(len(population.weight), count, p=population.weight)
+    drawn = population.actions[picked]
+    legal = table.legal_actions
+    rank = (random.random(drawn.shape) * legal.sum(axis=1)).astype(np.int64)
+    order = np.argsort(~legal, axis=1, kind="stable")
+    fresh = order[np.arange(table.num_states), rank]
+    return np.where(drawn >= 0, drawn, fresh).astype(np.int32)
+
+
+def _sweep(table: TabularMDP, config: SweepConfig, seed: int, number: int) -> Population:
+    record = _run(table, config)(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
+    last = np.asarray(record.log_weight[-1], np.float64)
+    weight = np.exp(last - last.max())
+    return Population(
+        gather_policies(record, table.num_states), weight / weight.sum(), float(record.log_evidence)
+    )
+
+
+@lru_cache(maxsize=16)
+def _run(table: TabularMDP, config: SweepConfig) -> Any:
+    """Return the compiled sweep with the uniform proposal."""
+    even = log_policy(jnp.zeros((table.num_states, table.num_actions)), jnp.asarray(table.legal_actions))
+
+    def run(words: Any, number: Any) -> Sweep:
+        return run_sweep(derive_words(words, number), table, lambda state: even[state], config)
+
+    return jax.jit(run)
+
+
+def _reach(table: TabularMDP, policy: Floats, sample: NDArray[np.int32]) -> Floats:
+    choices = choices_of(table).state
+    with jax.enable_x64(False):
+        visits = np.asarray(jax.jit(make_visits(table))(jnp.asarray(sample[:, choices].T)), np.float64)
+    return reach_policy(policy, choices, sample, visits)

@@ -1,0 +1,217 @@
+"""The wake objective: each drawn action counts by the final weights of those that descend from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polinfer
+from polinfer import exact
+from polinfer.errors import PolinferError
+from polinfer.infer import train_config
+from polinfer.learning.objective import wake_coefficients
+from polinfer.learning.train import TrainConfig, make_learning
+from polinfer.sweep import SweepConfig, SweepRandomness, run_reference_sweep
+from polinfer.sweep.record import Sweep
+from sweep.engines import QUICK, PlainTable, atlas, proposal_rows, table
+
+ATLAS = atlas()
+CONFIGS = [
+    SweepConfig(particles=1),
+    SweepConfig(particles=6, resample_below=0),
+    SweepConfig(particles=6, resample_below=1, resampling="multinomial"),
+    SweepConfig(particles=6, resample_below=0.8, worlds=3, start="averaged"),
+    SweepConfig(particles=6, resample_below=1, worlds=2, memo_refresh=0.3),
+]
+
+
+def sweeps_of(config: SweepConfig, count: int) -> list[Sweep]:
+    """Sweeps of the reference engine, every one with an episode that ended."""
+    simulator, rows, randomness = PlainTable(ATLAS), proposal_rows(ATLAS), SweepRandomness(4)
+    found = [run_reference_sweep(simulator, rows.__getitem__, config, randomness) for _ in range(40)]
+    found = [sweep for sweep in found if sweep.ended.any() and len(set(sweep.ancestor[0].tolist())) > 1]
+    found = found or [run_reference_sweep(simulator, rows.__getitem__, config, randomness)]
+    return [sweep._replace(state=sweep.state.astype(np.int32)) for sweep in found[:count]]
+
+
+def walked(sweep: Sweep) -> np.ndarray:
+    """The coefficients by walking up every line of descent from the end, in plain Python."""
+    horizon, count = sweep.log_weight.shape
+    weight = np.exp(sweep.log_weight[-1] - sweep.log_weight[-1].max())
+    weight = weight / weight.sum()
+    total = np.zeros(sweep.drawn.shape)
+    for last in range(count):
+        i = last
+        for t in reversed(range(horizon)):
+            if t < horizon - 1:
+                i = int(sweep.ancestor[t, i])
+            for world in np.ndindex(sweep.drawn.shape[2:]):
+                if sweep.drawn[(t, i, *world)]:
+                    total[(t, i, *world)] += weight[last]
+    return total
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+def test_coefficients_are_those_of_a_walk_over_lines_of_descent(config: SweepConfig) -> None:
+    for sweep in sweeps_of(config, 4):
+        found = np.asarray(wake_coefficients(sweep._replace(state=0)))
+        np.testing.assert_allclose(found, walked(sweep), atol=1e-6)
+        # In the first step every particle draws once where all start in one state: all weight is there.
+        if config.start == "shared" and config.memo_refresh == 0:
+            assert found[0].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_comparison_notices_a_wrong_weight() -> None:
+    """The step's own weights, no descent, the ancestors of the wrong step: each is told apart."""
+    sweep = next(s for s in sweeps_of(replace(CONFIGS[2], particles=6), 4) if s.resampled.any())
+    right = walked(sweep)
+    share = np.exp(sweep.log_weight - sweep.log_weight.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    shifted = walked(sweep._replace(ancestor=np.roll(sweep.ancestor, 1, axis=0)))
+    for wrong in (share, np.broadcast_to(share[-1], share.shape), 1 / 6 + 0 * share, shifted, -right):
+        assert abs(np.where(sweep.drawn, wrong, 0.0) - right).max() > 1e-2
+
+
+def rows_of(logits: Any) -> Any:
+    return jax.nn.log_softmax(jnp.where(ATLAS.legal_actions, logits, -jnp.inf))
+
+
+@partial(jax.jit, compiler_options=QUICK)
+def gradient_of_memos(logits: Any, weight: Any, memo: Any) -> Any:
+    """The derivative of ``sum_i W_i sum_s log q(pi_i(s)|s)``; `memo` ``[N, S]`` is -1 where there is none."""
+
+    def objective(logits: Any) -> Any:
+        picked = jnp.take_along_axis(rows_of(logits)[None], jnp.maximum(memo, 0)[..., None], axis=-1)[..., 0]
+        return (weight[:, None] * jnp.where(memo >= 0, picked, 0.0)).sum()
+
+    return jax.grad(objective)(logits)
+
+
+@pytest.mark.parametrize("worlds", [1, 3])
+def test_the_update_ascends_the_weighted_log_likelihood_of_memos(worlds: int) -> None:
+    """What training differentiates is minus the objective, written over the particles' memos."""
+    config = TrainConfig(
+        SweepConfig(particles=6, worlds=worlds, resample_below=0.8), objective="wake", proposal="table"
+    )
+    learning = make_learning(ATLAS, config, by_table=True)
+    state = jax.tree.map(lambda leaf: leaf[0], learning.init([0]))
+    empty = polinfer.learning.train.empty_sums(state.proposal)
+    update = jax.jit(learning.update, compiler_options=QUICK)
+    for sweep in sweeps_of(config.sweep, 2):
+        horizon = sweep.log_weight.shape[0]
+        memo = np.full((6, ATLAS.num_states), -1)
+        for last in range(6):
+            i = last
+            for t in reversed(range(horizon)):
+                i = int(sweep.ancestor[t, i]) if t < horizon - 1 else last
+                where = np.nonzero(np.atleast_1d(sweep.drawn[t, i]))[0]
+                states, actions = np.atleast_1d(sweep.state[t, i]), np.atleast_1d(sweep.action[t, i])
+                memo[last, states[where]] = actions[where]
+        weight = np.asarray(jax.nn.softmax(sweep.log_weight[-1].astype(np.float32)))
+        expected = gradient_of_memos(state.proposal.rows, weight, memo)
+        batch = jax.tree.map(lambda leaf: np.asarray(leaf, _single(leaf))[None], sweep)
+        _, sums = update(state, empty, batch)
+        np.testing.assert_allclose(sums.gradient, -np.asarray(expected).ravel(), atol=1e-5)
+        assert abs(np.asarray(expected)).max() > 0.05
+
+
+def _single(leaf: Any) -> Any:
+    return np.float32 if leaf.dtype == np.float64 else leaf.dtype
+
+
+# A fork whose branches are worth something only together with what follows; chance everywhere.
+FORK = table(
+    [
+        (0, 0, 0.5, 1, 1.8),
+        (0, 0, 0.5, 2, -1.0),
+        (0, 1, 0.3, 2, 2.0),
+        (0, 1, 0.7, 1, -1.4),
+        (1, 0, 0.6, 3, 2.4),
+        (1, 0, 0.4, 0, -1.5),
+        (1, 1, 1.0, 3, -0.6),
+        (2, 0, 0.5, 3, 0.7),
+        (2, 0, 0.5, 0, 0.1),
+        (2, 1, 1.0, 3, -0.9),
+        (2, 2, 0.5, 3, 1.9),
+        (2, 2, 0.5, 2, -1.2),
+    ],
+    num_states=4,
+    num_actions=3,
+    starts=[0],
+    horizon=4,
+)
+TRUTH = exact.policy_posterior(FORK).policy
+BUDGET = {"particles": 30, "worlds": 16, "sweeps": 500, "seeds": 2}
+CLOSE = 0.04  # total variation
+
+
+def distance(posterior: polinfer.Posterior) -> np.ndarray:
+    """The largest total variation to ``p*`` over states, for each seed."""
+    probs = posterior.table_probs()
+    assert probs is not None
+    return abs(probs - TRUTH)[:, :3].sum(axis=-1).max(axis=-1) / 2
+
+
+@pytest.mark.parametrize("proposal", ["table", "network"])
+def test_wake_reaches_the_posterior_where_the_surrogate_does_not(proposal: str) -> None:
+    rate = {"table": 0.03, "network": 0.01}[proposal]
+    settings = {**BUDGET, "proposal": proposal, "learning_rate": rate}
+    wake = polinfer.infer(FORK, "wake", **settings)
+    assert distance(wake).max() < CLOSE
+    if proposal == "table":
+        surrogate = polinfer.infer(FORK, "vsmc", **settings)
+        assert distance(surrogate).min() > 4 * CLOSE
+
+
+def test_worlds_are_what_brings_wake_to_the_posterior() -> None:
+    """With one world the same objective tends to another target, E_w softmax R_w."""
+    one = polinfer.infer(
+        FORK, "wake", **{**BUDGET, "worlds": 1, "sweeps": 1_500}, proposal="table", learning_rate=0.03
+    )
+    assert distance(one).min() > CLOSE
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"baseline": "running"}, "'wake' has no score term"),
+        ({"baseline": "leave-one-out", "sweeps_per_update": 2}, "'wake' has no score term"),
+        ({"worlds": 0}, "worlds must be at least 1"),
+        ({"worlds": 1.5}, "worlds must be"),
+        ({"start": "random"}, "start must be shared, averaged or independent, got 'random'"),
+        ({"objective": "surrogate"}, "means objective=wake"),
+        ({"wrlds": 3}, "did you mean 'worlds'"),
+    ],
+)
+def test_bad_values_are_named(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(PolinferError, match=words):
+        polinfer.infer(FORK, "wake", **settings)
+
+
+def test_an_unknown_objective_is_named() -> None:
+    with pytest.raises(PolinferError, match="objective must be surrogate or wake, got 'sleep'"):
+        TrainConfig(objective="sleep")  # type: ignore[arg-type]
+
+
+def test_wake_means_many_particles_and_worlds_unless_told_otherwise() -> None:
+    config = train_config("wake")
+    assert config.objective == "wake"
+    assert config.sweep.particles >= 100
+    assert config.sweep.worlds >= 50
+    assert train_config("wake", worlds=2, particles=5).sweep == SweepConfig(particles=5, worlds=2)
+    assert train_config("vsmc").objective == "surrogate"
+    assert train_config("vsmc").sweep == SweepConfig()
+
+
+@pytest.mark.xfail(
+    raises=ValueError, reason="host.py asks for the state of a particle, not of each of its worlds"
+)
+def test_wake_learns_from_a_simulator_in_plain_python() -> None:
+    posterior = polinfer.infer(PlainTable(FORK), "wake", particles=3, worlds=2, sweeps=3, seed=1)
+    assert posterior.action_probs(0).sum() == pytest.approx(1)
