@@ -1,5 +1,6 @@
 """Which choices are clear: losses against brute force, verdicts by hand, and the command."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from polinfer.explain import judge, stochastic_returns
 from polinfer.learning.proposal import TableProposal
 from polinfer.posterior import Posterior
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+explaining = importlib.import_module("polinfer.explain")  # the attribute of that name is the function
 DOCS = Path(__file__).parents[1] / "docs" / "command-line.md"
 
 
@@ -42,7 +45,7 @@ def test_many_stochastic_policies_are_evaluated_as_one_by_one(
     alone = [exact.evaluate_policy(table, policy).expected_return for policy in policies]
     np.testing.assert_allclose(stochastic_returns(table, policies), alone, atol=1e-12)
     # In chunks of three: the last is not full.
-    monkeypatch.setattr("polinfer.explain._BYTES", 3 * 8 * table.probability.size)
+    monkeypatch.setattr(explaining, "_BYTES", 3 * 8 * table.probability.size)
     np.testing.assert_allclose(stochastic_returns(table, policies), alone, atol=1e-12)
     assert stochastic_returns(table, policies[:0]).shape == (0,)
     with pytest.raises(PolinferError, match=r"\[n, S, A\]"):
@@ -56,7 +59,7 @@ def test_losses_are_those_of_the_changed_policy(
 ) -> None:
     table, policies = random_policies(domain, 1)
     if chunk is not None:
-        monkeypatch.setattr("polinfer.explain._BYTES", chunk * 8 * table.probability.size)
+        monkeypatch.setattr(explaining, "_BYTES", chunk * 8 * table.probability.size)
     found = explain_function(posterior_of(domain, policies))
     policy = policies[0]
     value = exact.evaluate_policy(table, policy)

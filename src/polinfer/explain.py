@@ -89,7 +89,7 @@ def explain(posterior: Posterior, top: int | None = None) -> Explanation:
     >>> for choice in polinfer.explain(posterior, top=2).choices:
     ...     print(choice.name, choice.action_names[0], choice.verdict)
     (1,2) down clear
-    (1,1) right clear
+    (1,1) right leaning
     """
     table, probs = posterior.view, posterior.table_probs()
     if not isinstance(table, TabularMDP) or probs is None:

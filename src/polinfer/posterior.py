@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,13 @@ from polinfer.registry import Problem
 from polinfer.sweep.noise import as_uniform, query_words, seed_words
 from polinfer.tabular.table import TabularMDP
 from polinfer.trace import AnyTrace, empty_trace, pick_seed
+
+
+class Chance(NamedTuple):
+    """An estimated probability."""
+
+    probability: float
+    stderr: float
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,24 @@ class Posterior:
         if not 0 <= member < self.seeds:
             raise PolinferError(f"member must lie in 0..{self.seeds - 1}, got {member}")
         return SampledPolicy(self, int(seed), member)
+
+    def probability(self, choices: Mapping[Any, int]) -> Chance:
+        """Return the probability that one policy makes all these choices, of an action in each state.
+
+        It is the share among the policies drawn from the posterior (see `policies`); a proposal, which
+        chooses independently in each state, gives the product.
+        """
+        if self.policies is not None and self.policies.sampled_policies is not None:
+            drawn = self.policies.sampled_policies
+            held = np.ones(len(drawn), np.bool_)
+            for state, action in choices.items():
+                held &= drawn[:, int(self._to_view(state))] == int(action)
+            share = float(held.mean())
+            return Chance(share, float(np.sqrt(share * (1 - share) / len(drawn))))
+        product = np.ones(self.seeds)
+        for state, action in choices.items():
+            product *= np.atleast_2d(self.action_probs(state))[:, int(action)]
+        return Chance(float(product.mean()), float(product.std() / np.sqrt(self.seeds)))
 
     def predict(self, obs: State, deterministic: bool = False, seed: int | None = None) -> tuple[int, None]:
         """Choose an action as stable-baselines does: ``(action, None)``.

@@ -129,7 +129,7 @@ def scale_path(
     >>> [round(point.value.expected_return, 2) for point in path.points]
     [0.61, 1.16, 2.0]
     >>> [round(point.effective_policies, 1) for point in path.points]
-    [8.0, 5.0, 2.0]
+    [4.0, 2.7, 1.0]
     """
     wanted = check_scales(scales)
     table = tabulate(mdp)

@@ -16,7 +16,7 @@ from polinfer import exact
 from polinfer.errors import PolinferError
 from polinfer.infer import train_config
 from polinfer.learning.objective import wake_coefficients
-from polinfer.learning.train import TrainConfig, make_learning
+from polinfer.learning.train import TrainConfig, empty_sums, make_learning, table_log_policy
 from polinfer.sweep import SweepConfig, SweepRandomness, run_reference_sweep
 from polinfer.sweep.record import Sweep
 from sweep.engines import QUICK, PlainTable, atlas, proposal_rows, table
@@ -78,47 +78,62 @@ def test_the_comparison_notices_a_wrong_weight() -> None:
         assert abs(np.where(sweep.drawn, wrong, 0.0) - right).max() > 1e-2
 
 
-def rows_of(logits: Any) -> Any:
-    return jax.nn.log_softmax(jnp.where(ATLAS.legal_actions, logits, -jnp.inf))
+def memos_of(sweep: Sweep) -> np.ndarray:
+    """The action of every last particle in every state, ``[N, S]``, -1 where it never came."""
+    horizon, count = sweep.log_weight.shape
+    memo = np.full((count, ATLAS.num_states), -1)
+    for last in range(count):
+        i = last
+        for t in reversed(range(horizon)):
+            i = int(sweep.ancestor[t, i]) if t < horizon - 1 else last
+            where = np.nonzero(np.atleast_1d(sweep.drawn[t, i]))[0]
+            memo[last, np.atleast_1d(sweep.state[t, i])[where]] = np.atleast_1d(sweep.action[t, i])[where]
+    return memo
 
 
-@partial(jax.jit, compiler_options=QUICK)
-def gradient_of_memos(logits: Any, weight: Any, memo: Any) -> Any:
-    """The derivative of ``sum_i W_i sum_s log q(pi_i(s)|s)``; `memo` ``[N, S]`` is -1 where there is none."""
-
-    def objective(logits: Any) -> Any:
-        picked = jnp.take_along_axis(rows_of(logits)[None], jnp.maximum(memo, 0)[..., None], axis=-1)[..., 0]
-        return (weight[:, None] * jnp.where(memo >= 0, picked, 0.0)).sum()
-
-    return jax.grad(objective)(logits)
+def objective(proposal: Any, weight: Any, memo: Any, everywhere: bool) -> Any:
+    """``sum_i W_i sum_s log q(pi_i(s)|s)``; with `everywhere`, states without a memo count as uniform."""
+    log_q = table_log_policy(ATLAS, proposal)
+    log_q = jnp.where(ATLAS.legal_actions, log_q, 0.0)
+    picked = jnp.take_along_axis(log_q[None], jnp.maximum(memo, 0)[..., None], axis=-1)[..., 0]
+    even = log_q.sum(axis=1) / ATLAS.legal_actions.sum(axis=1) * ~ATLAS.absorbing
+    return (weight[:, None] * jnp.where(memo >= 0, picked, even if everywhere else 0.0)).sum()
 
 
-@pytest.mark.parametrize("worlds", [1, 3])
-def test_the_update_ascends_the_weighted_log_likelihood_of_memos(worlds: int) -> None:
-    """What training differentiates is minus the objective, written over the particles' memos."""
-    config = TrainConfig(
-        SweepConfig(particles=6, worlds=worlds, resample_below=0.8), objective="wake", proposal="table"
-    )
-    learning = make_learning(ATLAS, config, by_table=True)
+def gradient_of(config: TrainConfig, by_table: bool, sweeps: list[Sweep]) -> tuple[Any, np.ndarray]:
+    """The proposal that training starts from, and the mean gradient of its first update."""
+    learning = make_learning(ATLAS, config, by_table)
     state = jax.tree.map(lambda leaf: leaf[0], learning.init([0]))
-    empty = polinfer.learning.train.empty_sums(state.proposal)
     update = jax.jit(learning.update, compiler_options=QUICK)
-    for sweep in sweeps_of(config.sweep, 2):
-        horizon = sweep.log_weight.shape[0]
-        memo = np.full((6, ATLAS.num_states), -1)
-        for last in range(6):
-            i = last
-            for t in reversed(range(horizon)):
-                i = int(sweep.ancestor[t, i]) if t < horizon - 1 else last
-                where = np.nonzero(np.atleast_1d(sweep.drawn[t, i]))[0]
-                states, actions = np.atleast_1d(sweep.state[t, i]), np.atleast_1d(sweep.action[t, i])
-                memo[last, states[where]] = actions[where]
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves).astype(_single(leaves[0])), *sweeps)
+    _, sums = update(state, empty_sums(state.proposal), batch)
+    return state.proposal, np.asarray(sums.gradient)
+
+
+@pytest.mark.parametrize(("by_table", "worlds"), [(True, 3), (False, 1), (False, 3)])
+def test_the_update_ascends_the_weighted_log_likelihood_of_memos(by_table: bool, worlds: int) -> None:
+    """What training differentiates is minus the objective, written over the particles' memos."""
+    sweep_config = SweepConfig(particles=6, worlds=worlds, resample_below=0.8)
+    config = TrainConfig(sweep_config, objective="wake", sweeps_per_update=2, width=4, depth=1)
+    sweeps = sweeps_of(sweep_config, 2)
+    proposal, found = gradient_of(config, by_table, sweeps)
+    parts = []
+    for sweep in sweeps:
         weight = np.asarray(jax.nn.softmax(sweep.log_weight[-1].astype(np.float32)))
-        expected = gradient_of_memos(state.proposal.rows, weight, memo)
-        batch = jax.tree.map(lambda leaf: np.asarray(leaf, _single(leaf))[None], sweep)
-        _, sums = update(state, empty, batch)
-        np.testing.assert_allclose(sums.gradient, -np.asarray(expected).ravel(), atol=1e-5)
-        assert abs(np.asarray(expected)).max() > 0.05
+        slope = jax.grad(partial(objective, everywhere=by_table))(proposal, weight, memos_of(sweep))
+        parts.append(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(slope)]))
+    np.testing.assert_allclose(found, -np.mean(parts, axis=0), atol=1e-5)
+    assert abs(found).max() > 0.05
+
+
+@pytest.mark.xfail(reason="train.py, _where_none_came: states that are drawn twice leave a share below zero")
+def test_no_action_has_a_negative_share_where_memos_are_refreshed() -> None:
+    sweep_config = SweepConfig(particles=6, worlds=2, memo_refresh=0.5)
+    config = TrainConfig(sweep_config, objective="wake", proposal="table")
+    proposal, found = gradient_of(config, True, sweeps_of(sweep_config, 1))
+    q = np.exp(np.asarray(table_log_policy(ATLAS, proposal)))
+    # The gradient by a table's logits is q minus what q is fitted to.
+    assert (q - found.reshape(q.shape))[~ATLAS.absorbing].min() > -1e-5
 
 
 def _single(leaf: Any) -> Any:

@@ -170,8 +170,9 @@ def test_standard_errors_are_honest() -> None:
     truth = brute_force_posterior(PROBLEM, PROBLEM.horizon)
     free = [key for key in truth.marginal if len(PROBLEM.legal(key[0])) > 1]
     scores = []
-    for seed in range(20):
-        point = run("gibbs", seed, policies=40).at(1.0)
+    config = TemperedConfig(policies=40, islands=8, moves="gibbs")
+    for seed in range(40):
+        point = temper(PROBLEM.table(), config, seed=seed).at(1.0)
         scores.append(
             [
                 (point.log_evidence - truth.log_evidence) / point.log_evidence_stderr,
@@ -179,6 +180,7 @@ def test_standard_errors_are_honest() -> None:
                 *((point.policy[key] - truth.marginal[key]) / point.policy_stderr[key] for key in free[:2]),
             ]
         )
+    # From eight islands a score has Student's distribution with seven degrees: a spread of 1.18 is expected.
     spread = np.sqrt((np.array(scores) ** 2).mean(axis=0))  # about the truth, not about their mean
     assert (spread > 0.5).all(), spread
     assert (spread < 1.7).all(), spread

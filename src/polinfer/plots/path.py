@@ -131,7 +131,7 @@ def _distinct(ax: Axes, path: ScalePath, scale: NDArray[np.float64]) -> None:
     ax.plot(scale, np.exp(entropy), "-", color=_POSTERIOR, linewidth=1.5, marker="o", markersize=2.4)
     ax.axhline(np.exp(every), color=FRAME, linewidth=0.9, linestyle=(0, (6, 3)), zorder=1.5)
     ax.set_yscale("log")
-    ax.set_ylim(bottom=0.8)
+    ax.set_ylim(*np.exp([-0.04 * max(every, 1.0), every + 0.04 * max(every, 1.0)]))
     if every < 2 * _LOG_TEN:
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter(ScalarFormatter())
