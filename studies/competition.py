@@ -3,8 +3,8 @@
     python studies/competition.py [--seeds 2] [--sweeps 3000] [--steps 60000] [--only tireworld/1 ...]
                                   [--out runs/competition]
 
-Prints the table as Markdown and writes it to table.md.  Tireworld is evaluated exactly, Advising by --episodes
-a seed; the spread is over seeds.  The optimum is exact where it is known.
+Prints the table as Markdown and writes it to table.md.  Tireworld is evaluated exactly, Advising by episodes,
+--episodes a seed; the spread is over seeds.  The optimum is exact where it is known.
 Every trained row is a run folder under --out: stopped at any moment, the same command goes on where it was.
 Transitions per second are those of training without compilation: counted from its first report to its end.
 """
@@ -128,11 +128,11 @@ def main() -> None:
     methods["sac"]["learning_starts"] = min(20_000, given.steps // 4)
 
     lines = [
-        "| instance | method | success | return | optimum: success / return | uniform, likewise | transitions/s |",
+        "| instance | method | success | return | optimum: success, return | uniform | transitions/s |",
         "|---|---|---|---|---|---|---|",
     ]
     for name in given.only:
-        known = reference(name, given.episodes)
+        known = reference(name, 10 * given.episodes)
         for method, settings in methods.items():
             run = given.out / name.replace("/", "-") / method
             posterior, speed = train(run, name, method, given.seeds, **settings)

@@ -28,6 +28,7 @@ from polinfer.tempered import TemperedConfig, TemperedPath, temper
 from polinfer.tempered import evaluator as evaluator_module
 from polinfer.tempered.evaluator import choices_of, make_returns, make_visits
 from polinfer.tempered.moves import Population, block_scan, gibbs_scan
+from sweep.engines import QUICK
 
 SCALES = (0.25, 0.5, 1.0, 2.0, 3.0)
 # Legal masks, a forced action, two outcomes that may share a successor; numbered at random.
@@ -62,7 +63,8 @@ def test_returns_and_visits_of_every_policy(name: str, dense: bool, monkeypatch:
     states, policies = choices_of(table).state, every_policy(table)
     acting = acting_states(plain, plain.horizon)
     assert set(states.tolist()) == {s for s in acting if len(plain.legal(s)) > 1}
-    returns, visits = jax.jit(lambda p: (make_returns(table)(p), make_visits(table)(p)))(policies)
+    both = jax.jit(lambda p: (make_returns(table)(p), make_visits(table)(p)), compiler_options=QUICK)
+    returns, visits = both(policies)
     whole = as_whole(plain, table, policies)
     expected = [expected_return(plain, policy, plain.horizon) for policy in whole]
     np.testing.assert_allclose(returns, expected, atol=1e-5)
@@ -77,7 +79,7 @@ def test_returns_and_visits_of_every_policy(name: str, dense: bool, monkeypatch:
 def scan_of(kind: str) -> Any:
     table = PROBLEM.table()
     make = {"gibbs": gibbs_scan, "block": block_scan}[kind]
-    return jax.jit(make(choices_of(table), make_returns(table), 2))
+    return jax.jit(make(choices_of(table), make_returns(table), 2), compiler_options=QUICK)
 
 
 def counts_of(actions: np.ndarray, policies: np.ndarray) -> np.ndarray:
@@ -194,7 +196,7 @@ def test_a_run_is_decided_by_its_seed() -> None:
     assert run("gibbs", 4, policies=40).at(1.0).log_evidence != again.at(1.0).log_evidence
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "several steps"])
+@pytest.mark.parametrize("name", ["one step", "a state that is not reached", "a start that is over"])
 def test_awkward_problems(name: str) -> None:
     plain = CASES[name]
     seen: list[tuple[float, float]] = []

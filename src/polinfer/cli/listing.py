@@ -11,7 +11,7 @@ from rich.table import Table
 
 from polinfer.cli.output import OutputFlags, print_json, tables
 from polinfer.methods import METHODS
-from polinfer.registry import Domain, list_domains
+from polinfer.registry import Domain, list_domains, list_schemes
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class List(OutputFlags):
                         {"name": d.name, "summary": d.summary, "options": _options(d)}
                         for d in list_domains().values()
                     ],
+                    "elsewhere": [
+                        {"name": s.name, "summary": s.summary, "example": s.example}
+                        for s in list_schemes().values()
+                    ],
                     "methods": [{"name": name, "summary": text} for name, text in METHODS.items()],
                 }
             )
@@ -34,10 +38,13 @@ class List(OutputFlags):
         found = Table("domain", "what it is", "options", title="problems", title_justify="left")
         for domain in list_domains().values():
             found.add_row(domain.name, escape(domain.summary.replace("`", "")), ", ".join(_options(domain)))
+        elsewhere = Table("address", "what it is", title="problems from elsewhere", title_justify="left")
+        for scheme in list_schemes().values():
+            elsewhere.add_row(escape(scheme.example), escape(scheme.summary.replace("`", "")))
         methods = Table("method", "what it does", title="methods", title_justify="left")
         for name, text in METHODS.items():
             methods.add_row(name, text)
-        tables().print(found, methods)
+        tables().print(found, elsewhere, methods)
 
 
 def _options(domain: Domain) -> dict[str, Any]:
