@@ -126,14 +126,11 @@ def test_the_update_ascends_the_weighted_log_likelihood_of_memos(by_table: bool,
     assert abs(found).max() > 0.05
 
 
-@pytest.mark.xfail(reason="train.py, _where_none_came: states that are drawn twice leave a share below zero")
-def test_no_action_has_a_negative_share_where_memos_are_refreshed() -> None:
-    sweep_config = SweepConfig(particles=6, worlds=2, memo_refresh=0.5)
-    config = TrainConfig(sweep_config, objective="wake", proposal="table")
-    proposal, found = gradient_of(config, True, sweeps_of(sweep_config, 1))
-    q = np.exp(np.asarray(table_log_policy(ATLAS, proposal)))
-    # The gradient by a table's logits is q minus what q is fitted to.
-    assert (q - found.reshape(q.shape))[~ATLAS.absorbing].min() > -1e-5
+@pytest.mark.parametrize("settings", [{"memo_refresh": 0.5}, {"deterministic": False}])
+def test_policies_that_are_not_deterministic_are_refused(settings: dict[str, Any]) -> None:
+    """A particle that draws twice in a state would count twice."""
+    with pytest.raises(PolinferError, match="fits deterministic policies"):
+        TrainConfig(SweepConfig(**settings), objective="wake")
 
 
 def _single(leaf: Any) -> Any:
@@ -224,9 +221,6 @@ def test_wake_means_many_particles_and_worlds_unless_told_otherwise() -> None:
     assert train_config("vsmc").sweep == SweepConfig()
 
 
-@pytest.mark.xfail(
-    raises=ValueError, reason="host.py asks for the state of a particle, not of each of its worlds"
-)
 def test_wake_learns_from_a_simulator_in_plain_python() -> None:
     posterior = polinfer.infer(PlainTable(FORK), "wake", particles=3, worlds=2, sweeps=3, seed=1)
     assert posterior.action_probs(0).sum() == pytest.approx(1)

@@ -69,11 +69,10 @@ def make_host_trainer(simulator: Simulator, config: TrainConfig) -> Trainer:
             own = int(words[0]) << 96 | int(words[1]) << 64 | number << 32 | index
             record = run_reference_sweep(simulator, log_proposal, config.sweep, SweepRandomness(own))
             # A simulator is not asked about states in which nothing is done any more.
-            rows = [
-                [encoded[state] if active else view.nothing() for state, active in zip(*step, strict=True)]
-                for step in zip(record.state, record.active, strict=True)
-            ]
-            states = EncodedState(*(np.array([[s[i] for s in row] for row in rows]) for i in range(3)))
+            visits = zip(record.state.flat, record.active.flat, strict=True)
+            seen = [encoded[state] if active else view.nothing() for state, active in visits]
+            stacked = (np.stack(part) for part in zip(*seen, strict=True))
+            states = EncodedState(*(part.reshape(*record.state.shape, -1) for part in stacked))
             records.append(record._replace(state=states))
         return _stack(records)
 

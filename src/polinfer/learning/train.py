@@ -71,6 +71,10 @@ class TrainConfig:
             raise PolinferError(f"objective must be surrogate or wake, got {self.objective!r}")
         if self.objective == "wake" and self.baseline != "none":
             raise PolinferError("objective 'wake' has no score term; leave out the baseline")
+        if self.objective == "wake" and self.sweep.refresh > 0:
+            raise PolinferError(
+                "objective 'wake' fits deterministic policies; leave out memo_refresh and deterministic"
+            )
         if self.baseline == "leave-one-out" and self.sweeps_per_update < 2:
             raise PolinferError("baseline 'leave-one-out' needs sweeps_per_update of at least 2")
         if self.proposal not in ("network", "table"):
