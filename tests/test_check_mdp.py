@@ -1,6 +1,7 @@
 """`check_mdp` passes what is well formed, and names the culprit in whatever is not."""
 
 import inspect
+import re
 from typing import NamedTuple
 
 import jax
@@ -15,10 +16,12 @@ from polinfer.mdp import Ending, Outcomes, Starts, Transition, sample_outcome, s
 from polinfer.testing import check_mdp
 
 END = 3
+# Of numbered instances the first; their families' own tests go through the others.
 READY = [
     name
     for name, domain in polinfer.list_domains().items()
     if not any(default is inspect.Parameter.empty for default in domain.options.values())
+    and not re.fullmatch(r".*/([2-9]|10)", name)
 ]
 SMALL = [
     "gridworld/flat",

@@ -59,7 +59,7 @@ def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Cer
     >>> import polinfer
     >>> posterior = polinfer.infer(polinfer.make("gridworld/ablation"), "exact")
     >>> certificate = polinfer.certify(posterior)
-    >>> certificate.verdict, certificate.gap, certificate.distance
+    >>> certificate.verdict, certificate.gap, round(certificate.distance, 6)
     ('trust', 0.0, 0.0)
     """
     known_from, known = _known(posterior)

@@ -209,7 +209,12 @@ def _mixture(values: Sequence[exact.PolicyValue]) -> exact.PolicyValue:
 
 
 def _distances(table: TabularMDP, answers: list[Answer]) -> Floats:
-    shares = [np.where(table.absorbing, 0.0, a.value.occupancy / a.value.length) for a in answers]
+    # An episode that begins at its end has no length, and no weight either.
+    lengths = [max(answer.value.length, 1e-300) for answer in answers]
+    shares = [
+        np.where(table.absorbing, 0.0, answer.value.occupancy) / length
+        for answer, length in zip(answers, lengths, strict=True)
+    ]
     return np.array(
         [
             [
