@@ -33,7 +33,7 @@ lint: $(SETUP)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
 docs: $(DOCS_SETUP)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

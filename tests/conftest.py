@@ -9,7 +9,7 @@ import pytest
 _CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
 # Before JAX is imported, and inherited by the command lines that tests start.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 @pytest.fixture

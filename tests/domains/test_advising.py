@@ -250,7 +250,10 @@ def test_courses_are_passed_with_their_probabilities_independently():
 
 @pytest.mark.parametrize(
     ("instance", "options"),
-    [(10, {"semantics": "rddl"}), (2, {"eligible": "prepared", "allow_empty": False})],
+    [
+        (10, {"semantics": "rddl"}),
+        pytest.param(2, {"eligible": "prepared", "allow_empty": False}, marks=pytest.mark.slow),
+    ],
 )
 def test_conforms(instance, options):
     check_mdp(polinfer.make(f"advising/{instance}", **options, horizon=20), episodes=8)
@@ -261,7 +264,7 @@ def test_conforms(instance, options):
 
 @pytest.mark.parametrize(
     ("instance", "semantics", "rules", "best"),
-    [(1, "rddl", RDDL, -41.14), (3, "paper", PAPER, -35.17)],
+    [(1, "rddl", RDDL, -41.14), pytest.param(3, "paper", PAPER, -35.17, marks=pytest.mark.slow)],
 )
 def test_exact_values_of_the_relevant_courses_are_those_of_a_recursion(instance, semantics, rules, best):
     mdp = polinfer.make(f"advising/{instance}", semantics=semantics, relevant_only=True)
@@ -274,6 +277,7 @@ def test_exact_values_of_the_relevant_courses_are_those_of_a_recursion(instance,
     assert round(solved, 2) == best
 
 
+@pytest.mark.slow
 def test_the_whole_first_instance_is_written_out_in_seconds():
     started = time.process_time()
     table = polinfer.tabulate(polinfer.make("advising/1"))

@@ -410,7 +410,7 @@ def test_the_defaults_are_those_of_gymnasium():
 # -- states ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flags", [(False, False), (False, True)])
+@pytest.mark.parametrize("flags", [pytest.param((False, False), marks=pytest.mark.slow), (False, True)])
 def test_the_mdp_keeps_its_promises(flags):
     report = check_mdp(Blackjack(natural=flags[0], sab=flags[1], reward_scale=0.7), episodes=256)
     assert report.terminated == 256

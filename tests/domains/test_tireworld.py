@@ -266,7 +266,13 @@ def test_steps_draw_flats_with_their_probability():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"forget_behind": False}, {"semantics": "rddl", "forget_behind": True}], ids=str
+    "options",
+    [
+        {},
+        pytest.param({"forget_behind": False}, marks=pytest.mark.slow),
+        {"semantics": "rddl", "forget_behind": True},
+    ],
+    ids=str,
 )
 def test_conforms(options):
     check_mdp(polinfer.make("tireworld/10", **options, horizon=12), episodes=16)
@@ -292,7 +298,7 @@ def test_exact_values_of_instance_one_are_those_of_a_recursion(semantics, rules)
     [
         (1, (0.53, 0.34), (0.60, 1.84)),
         (4, (0.28, -4.79), (0.55, 0.52)),
-        (7, (0.39, -2.90), (0.75, 3.77)),
+        pytest.param(7, (0.39, -2.90), (0.75, 3.77), marks=pytest.mark.slow),
         (10, (0.23, -6.14), (0.70, 2.57)),
     ],
 )

@@ -170,7 +170,7 @@ def distance(posterior: polinfer.Posterior) -> np.ndarray:
     return abs(probs - TRUTH)[:, :3].sum(axis=-1).max(axis=-1) / 2
 
 
-@pytest.mark.parametrize("proposal", ["table", "network"])
+@pytest.mark.parametrize("proposal", ["table", pytest.param("network", marks=pytest.mark.slow)])
 def test_wake_reaches_the_posterior_where_the_surrogate_does_not(proposal: str) -> None:
     rate = {"table": 0.03, "network": 0.01}[proposal]
     settings = {**BUDGET, "proposal": proposal, "learning_rate": rate}

@@ -65,7 +65,7 @@ def labels(ax):
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-@pytest.mark.parametrize("options", [{}, {"sab": False}, {"sab": False, "natural": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"sab": False}], ids=str)
 def test_every_hand_has_its_cell_with_its_probability(options):
     _, table = game(**options)
     policy = numbered(table)
