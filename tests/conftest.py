@@ -1,5 +1,6 @@
 """Shared set-up: compiled functions are kept between workers, subprocesses and runs of the tests."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,10 @@ _CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
 # Before JAX is imported, and inherited by the command lines that tests start.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# Compiled programs and traces are millions of objects that stay: looking through them again and again for
+# rubbish takes longer than some tests.
+gc.set_threshold(200_000, 50, 100)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +13,14 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.baselines.replay import lay_in
-from polinfer.baselines.sac import SacMetrics, SacState, SacTrainer, make_sac_trainer
+from polinfer.baselines.sac import SacMetrics, SacState, SacTrainer, Segment, make_sac_trainer
 from polinfer.baselines.sac_config import SacConfig
 from polinfer.errors import PolinferError
 from polinfer.learning.view import View, table_of
 from polinfer.mdp import MDP
 
 _SEGMENTS = 100
+_SPLIT = 4  # seeds, from which on they are trained in two threads
 _LONGEST = 10_000  # steps; the block that a segment fills stays in the processor's cache
 
 
@@ -62,7 +64,9 @@ def sac_segments(
     seeds = jax.tree.leaves(state)[0].shape[0]
     # The last block may be laid in shortly before the end: there is room for all of it.
     rows = min(capacity, _round_up(config.steps, stride)) + size
-    store = jnp.zeros((seeds, rows, trainer.width), jnp.int32)
+    groups = _groups(seeds)
+    states = [jax.tree.map(lambda leaf, own=own: leaf[own], state) for own in groups]
+    stores = [jnp.zeros((own.stop - own.start, rows, trainer.width), jnp.int32) for own in groups]
     for block in blocks:
         if block.rows.ndim != 3 or block.rows.shape[::2] != (seeds, trainer.width):
             raise PolinferError(
@@ -71,15 +75,30 @@ def sac_segments(
             )
         padded = np.zeros((seeds, size, trainer.width), np.int32)
         padded[:, : block.rows.shape[1]] = block.rows
-        store = lay_in(store, jnp.asarray(padded), *_whole(block.position, block.rows.shape[1]))
+        place = _whole(block.position, block.rows.shape[1])
+        stores = [
+            lay_in(store, jnp.asarray(padded[own]), *place) for store, own in zip(stores, groups, strict=True)
+        ]
     for upto in (end for end in segment_ends(config) if end > done):
         run = trainer.collect if upto <= _round_up(config.learning_starts, stride) else trainer.learn
         # When the store is full, what will be overwritten next can be drawn until the segment ends.
         stored = min(done, capacity)
-        state, fresh, metrics = run(state, store, *_whole(stored, done // stride, upto // stride))
         position, count = done % capacity, upto - done
+        span, place = _whole(stored, done // stride, upto // stride), _whole(position, count)
+
+        def advance(state: SacState, store: Array, run: Segment = run, span: Any = span) -> Any:
+            # The precision in force is a thread's own.
+            with jax.enable_x64(False):
+                found = run(state, store, *span)
+                found[1].block_until_ready()
+            return found
+
+        with ThreadPoolExecutor(len(groups)) as threads:
+            pieces = list(threads.map(advance, states, stores))
+        states = [piece[0] for piece in pieces]
+        stores = [lay_in(store, piece[1], *place) for store, piece in zip(stores, pieces, strict=True)]
+        state, fresh, metrics = pieces[0] if len(pieces) == 1 else jax.tree.map(_join, *pieces)
         block = Block(position, np.asarray(fresh[:, :count]))
-        store = lay_in(store, fresh, *_whole(position, count))
         done = upto
         yield SacPiece(done, state, metrics, block)
 
@@ -108,6 +127,16 @@ def kept_ends(config: SacConfig, done: int) -> list[int]:
 
 def _block_size(config: SacConfig) -> int:
     return _round_up(max(1, min(_LONGEST, config.steps // _SEGMENTS)), config.steps_per_update)
+
+
+def _groups(seeds: int) -> list[slice]:
+    """Split many seeds in two: operations this small leave all but one core idle, two threads do not."""
+    half = -(-seeds // 2)
+    return [slice(0, seeds)] if seeds < _SPLIT else [slice(0, half), slice(half, seeds)]
+
+
+def _join(*parts: Array) -> Array:
+    return jnp.concatenate(parts)
 
 
 def _whole(*numbers: int) -> list[Array]:
