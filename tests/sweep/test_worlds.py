@@ -41,6 +41,9 @@ from .engines import (
     world_lineages,
 )
 
+# A minute of statistics; `pytest -m slow` runs it.
+pytestmark = pytest.mark.slow
+
 SWEEPS = 4
 VISITS = ("state", "action", "drawn", "active", "log_prior", "log_proposal", "reward", "ended")
 

@@ -30,6 +30,9 @@ from polinfer.tempered.evaluator import choices_of, make_returns, make_visits
 from polinfer.tempered.moves import Population, block_scan, gibbs_scan
 from sweep.engines import QUICK
 
+# A minute of statistics; `pytest -m slow` runs it.
+pytestmark = pytest.mark.slow
+
 SCALES = (0.25, 0.5, 1.0, 2.0, 3.0)
 # Legal masks, a forced action, two outcomes that may share a successor; numbered at random.
 PROBLEM = random_plain(3, horizon=4, radices=(3, 2, 2, 1), reward=1.5)
