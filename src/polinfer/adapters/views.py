@@ -59,14 +59,14 @@ def read_function(option: str, value: Any) -> Function | None:
     # As `python -m` does, and a script on the path does not: the function's file lies next to the user.
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise DomainError(f"{option} {value!r} cannot be imported: {error}") from error
     finally:
         sys.path.remove(str(Path.cwd()))
     if not callable(found):
         raise DomainError(f"{option} {value!r} is a {type(found).__name__}, not a function")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def read_edges(name: str, space: Any, edges: Any) -> Edges:

@@ -18,7 +18,7 @@ from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.moving import LogProposal, is_terminal_start, move_by_words, start_from_words
 from polinfer.sweep.noise import SweepNoise, draw_noise, draw_world_noise, particle_words, query_words
 from polinfer.sweep.record import Sweep
-from polinfer.sweep.resampling import effective_sample_size, pick_ancestors
+from polinfer.sweep.resampling import choose_ancestors
 from polinfer.sweep.worlds import run_world_sweep
 
 
@@ -83,13 +83,7 @@ def run_sweep_from_noise(
 
         log_before = logsumexp(log_weight)
         log_weight = log_weight + reward + (log_p - log_q_action)
-        ess = effective_sample_size(log_weight)
-        wanted = (ess < config.resample_below * count) | (config.resample_below >= 1)
-        # Nothing follows the last step, so its weights are kept: they are the sweep's answer.
-        resampled = wanted & (t < horizon - 1)
-        ancestor = jnp.where(
-            resampled, pick_ancestors(uniform_resample, log_weight, config.resampling), slot
-        ).astype(jnp.int32)
+        ess, resampled, ancestor = choose_ancestors(uniform_resample, log_weight, t == horizon - 1, config)
         over = particles.over | moved.terminated
         record = Sweep(
             state=particles.state,

@@ -19,7 +19,7 @@ from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.moving import LogProposal, is_terminal_start, move_by_words, start_from_words
 from polinfer.sweep.noise import WorldNoise, derive_words, particle_words, query_words, world_words
 from polinfer.sweep.record import Sweep
-from polinfer.sweep.resampling import effective_sample_size, pick_ancestors
+from polinfer.sweep.resampling import choose_ancestors
 from polinfer.tabular.table import TabularMDP
 
 
@@ -83,12 +83,7 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
 
         log_before = logsumexp(log_weight)
         log_weight = log_weight + reward.mean(axis=-1) + (log_p - log_q_action).sum(axis=-1)
-        ess = effective_sample_size(log_weight)
-        wanted = (ess < config.resample_below * count) | (config.resample_below >= 1)
-        resampled = wanted & (t < horizon - 1)
-        ancestor = jnp.where(
-            resampled, pick_ancestors(uniform_resample, log_weight, config.resampling), slot
-        ).astype(jnp.int32)
+        ess, resampled, ancestor = choose_ancestors(uniform_resample, log_weight, t == horizon - 1, config)
         over = particles.over | moved.terminated
         record = Sweep(
             state=particles.state,
