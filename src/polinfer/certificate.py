@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.stats
-from numpy.typing import NDArray
 
 from polinfer import exact
+from polinfer.bounds import bound_evidence
 from polinfer.errors import TooLargeError
 from polinfer.exact.solution import Floats, Solution
-from polinfer.learning.encoded import EncodedView
-from polinfer.learning.train import TrainConfig, log_proposal_of
 from polinfer.posterior import Posterior
 from polinfer.references import reference_for
-from polinfer.saving import config_of
-from polinfer.sweep.compiled import run_sweep
-from polinfer.sweep.noise import derive_words, seed_words
 from polinfer.tabular.table import TabularMDP
 
 SWEEPS = 50
-"""Fresh sweeps that a trained proposal is judged by."""
+"""Fresh sweeps that a trained proposal is judged by; large ones, of many particles and worlds, are fewer."""
 _ENUMERATED = 100_000  # policies; up to here the exact posterior is at hand
 _TRUSTED, _DOUBTED = 0.03, 0.1  # distance to what is known
 _HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
@@ -34,9 +27,10 @@ class Certificate(NamedTuple):
     """The account of one answer; None where a number does not apply or cannot be had."""
 
     target: str
-    log_evidence_lower: float | None  # a bound on log Z in as many worlds as were used, from sweeps
-    log_evidence_upper: float | None
-    log_evidence_stderr: float | None
+    log_evidence_lower: float | None  # on log Z; from sweeps, on its mean over as many worlds as were used
+    log_evidence_upper: float | None  # on the same, as far as it starts from the posterior
+    log_evidence_stderr: float | None  # of the lower bound
+    log_evidence_upper_stderr: float | None
     ess: float | None  # share of the particles, at the end of a sweep
     pareto_k: float | None  # of the final weights, median over sweeps
     known_from: str | None  # what the distance is to
@@ -52,7 +46,11 @@ class Certificate(NamedTuple):
 
 
 def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Certificate:
-    """Judge `posterior`; trained proposals run some fresh sweeps for it.
+    """Judge `posterior`; what was trained or is made of particles runs some fresh sweeps for it.
+
+    Both bounds on ``log Z`` are means of random numbers, so a small gap may come out negative.  See
+    `polinfer.bounds` for what they bound: for a sample of whole policies the paper's ``Z``, for sweeps the
+    mean of ``log Z_w`` over worlds.
 
     Examples
     --------
@@ -64,22 +62,18 @@ def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Cer
     """
     known_from, known = _known(posterior)
     distance = None if known is None else distance_to(posterior, known)
-    lower = upper = stderr = ess = pareto = None
-    if posterior.policies is not None:
-        facts = posterior.policies
-        lower, stderr = facts.log_evidence, facts.log_evidence_stderr
-        upper = lower if posterior.method == "exact" else None
-    elif posterior.method != "sac" and not isinstance(posterior.view, EncodedView):
-        evidence, weights = _fresh_sweeps(posterior, sweeps, seed)
-        lower, stderr = float(evidence.mean()), float(evidence.std(ddof=1) / np.sqrt(len(evidence)))
-        ess = float(np.mean([1 / (row**2).sum() / len(row) for row in weights]))
-        tails = [k for k in map(pareto_k, weights) if k is not None]
+    bounds = bound_evidence(posterior, sweeps, seed)
+    ess = pareto = None
+    if bounds.weights is not None:
+        ess = float(np.mean([1 / (row**2).sum() / len(row) for row in bounds.weights]))
+        tails = [k for k in map(pareto_k, bounds.weights) if k is not None]
         pareto = float(np.median(tails)) if tails else None
     return Certificate(
         target=_target(posterior),
-        log_evidence_lower=lower,
-        log_evidence_upper=upper,
-        log_evidence_stderr=stderr,
+        log_evidence_lower=bounds.lower,
+        log_evidence_upper=bounds.upper,
+        log_evidence_stderr=bounds.lower_stderr,
+        log_evidence_upper_stderr=bounds.upper_stderr,
         ess=ess,
         pareto_k=pareto,
         known_from=known_from,
@@ -119,6 +113,13 @@ def pareto_k(weight: Floats) -> float | None:
 def _target(posterior: Posterior) -> str:
     if posterior.method == "sac":
         return "none: return plus entropy, a baseline"
+    rollouts = posterior.settings.get("tempered", {}).get("rollouts")
+    if rollouts is not None:
+        return (
+            "3: E[exp R], one rollout per policy"
+            if rollouts == 1
+            else f"1: exp(E[R]), as the {rollouts:,} rollouts per policy grow"
+        )
     if posterior.method in ("exact", "tempered"):
         return "1: exp(E[R]), the paper's definition"
     settings = posterior.settings.get("train", posterior.settings.get("particles", {}))
@@ -161,35 +162,3 @@ def _enumerate(table: TabularMDP) -> Solution | None:
         return exact.policy_posterior(table, reach=False, limit=_ENUMERATED)
     except TooLargeError:
         return None
-
-
-def _fresh_sweeps(posterior: Posterior, sweeps: int, seed: int) -> tuple[Floats, NDArray[np.float64]]:
-    """Return ``log Z-hat`` and the final weights ``[., N]`` of sweeps from each seed's proposal."""
-    config = config_of(posterior.settings, posterior.method)
-    assert isinstance(config, TrainConfig)
-    view = posterior.view
-    by_table = isinstance(view, TabularMDP)
-    each = max(2, -(-sweeps // posterior.seeds))
-
-    @jax.jit
-    def run(proposal: Any, words: Any) -> tuple[Any, Any]:
-        log_proposal = log_proposal_of(view, proposal, by_table)
-
-        def one(number: Any) -> tuple[Any, Any]:
-            sweep = run_sweep(derive_words(words, number), view, log_proposal, config.sweep)
-            return sweep.log_evidence, jax.nn.softmax(sweep.log_weight[-1])
-
-        found: tuple[Any, Any] = jax.lax.map(one, jnp.arange(each))
-        return found
-
-    with jax.enable_x64(False):
-        base = seed_words(jnp.asarray(seed % 2**32, jnp.uint32))
-        parts = [
-            run(
-                jax.tree.map(lambda leaf, i=i: leaf[i], posterior.proposal),
-                derive_words(base, jnp.asarray(i)),
-            )
-            for i in range(posterior.seeds)
-        ]
-    evidence = np.concatenate([np.asarray(part[0], np.float64) for part in parts])
-    return evidence, np.concatenate([np.asarray(part[1], np.float64) for part in parts])

@@ -137,6 +137,12 @@ def _diagnose_sample(posterior: Posterior, whole: PolicyPosterior) -> list[str]:
             f"Each policy was judged in {worlds:,} worlds: with fewer, luck counts as evidence, and log Z is "
             "that of so many worlds."
         )
+    elif posterior.settings["tempered"].get("rollouts") is not None:
+        rollouts = posterior.settings["tempered"]["rollouts"]
+        found.append(
+            f"Each policy was judged by {rollouts:,} rollouts: with fewer, luck counts as evidence, and log "
+            "Z is that of so many rollouts."
+        )
     else:
         found.append("Every policy was evaluated exactly: the target is exp(J), the paper's definition.")
     if whole.log_evidence_stderr > _WIDE or typical > _CLOSE:

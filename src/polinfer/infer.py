@@ -20,7 +20,7 @@ from polinfer.posterior import Posterior
 from polinfer.registry import Problem
 from polinfer.sweep.config import SweepConfig
 from polinfer.tabular import tabulate
-from polinfer.tempered import TemperedConfig, temper
+from polinfer.tempered import TemperedConfig, rollout_posterior, temper
 from polinfer.trace import empty_trace
 from polinfer.training import Config, Progress, train
 from polinfer.whole import describe_sample
@@ -54,8 +54,9 @@ def infer(
     **settings
         Fields of `polinfer.TrainConfig` and `polinfer.SweepConfig`: ``particles=10``, ``sweeps=50_000``,
         ``learning_rate=3e-4``, ...; for ``exact``: ``limit``, ``top`` and ``samples``; for ``tempered``:
-        ``policies``, ``islands``, ...; for ``particles``: ``sweeps`` and the fields of `SweepConfig`; for
-        ``sac``: ``preset`` and the fields of `polinfer.SacConfig`: ``alpha=1.0``, ``gamma=0.99``, ...
+        ``policies``, ``islands``, ``rollouts``, ...; for ``particles``: ``sweeps`` and the fields of
+        `SweepConfig`; for ``sac``: ``preset`` and the fields of `polinfer.SacConfig`: ``alpha=1.0``,
+        ``gamma=0.99``, ...
 
     Examples
     --------
@@ -134,8 +135,18 @@ def infer_sampled(
     progress: Callable[[float, float], None] | None = None,
 ) -> Posterior:
     """Sample whole policies; see `polinfer.tempered.temper` and `polinfer.particles.particle_posterior`."""
-    table = tabulate(mdp)
-    if isinstance(config, TemperedConfig):
+    rollouts = isinstance(config, TemperedConfig) and config.rollouts is not None
+    try:
+        table = tabulate(mdp)
+    except PolinferError as error:
+        if not rollouts:
+            raise
+        raise PolinferError(
+            f"{error}; without a table, polinfer.tempered.pseudo_marginal gives marginals of visited states"
+        ) from None
+    if isinstance(config, TemperedConfig) and config.rollouts is not None:
+        policy, whole = rollout_posterior(table, config, seed=seed, progress=progress)
+    elif isinstance(config, TemperedConfig):
         point = temper(table, config, seed=seed, progress=progress).points[-1]
         policy = point.policy
         whole = describe_sample(

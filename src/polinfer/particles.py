@@ -26,7 +26,8 @@ from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import derive_words, seed_words
 from polinfer.sweep.record import Sweep
 from polinfer.tabular.table import TabularMDP
-from polinfer.tempered.evaluator import choices_of, make_visits
+from polinfer.tempered.evaluator import choices_of, visits_of
+from polinfer.tempered.reweighting import pool
 from polinfer.whole import describe_sample, reach_policy
 
 _DRAWN = 1000  # policies kept for questions about whole policies
@@ -72,7 +73,7 @@ def particle_posterior(
                 progress(number + 1, config.sweeps)
     marginals = np.stack([marginal_policy(table, population) for population in populations])
     evidence = np.array([population.log_evidence for population in populations])
-    relative = np.exp(evidence - evidence.max())
+    log_evidence, log_evidence_stderr = pool(evidence)
     random = np.random.default_rng(seed)
     sample = np.concatenate(
         [draw_policies(table, population, -(-_DRAWN // config.sweeps), random) for population in populations]
@@ -85,12 +86,14 @@ def particle_posterior(
         table,
         sample,
         returns,
-        log_evidence=float(np.log(relative.mean()) + evidence.max()),
-        log_evidence_stderr=float(relative.std(ddof=1) / relative.mean() / root),
+        log_evidence=log_evidence,
+        log_evidence_stderr=log_evidence_stderr,
         expected_return=float(means.mean()),
         expected_return_stderr=float(means.std(ddof=1) / root),
         policy_stderr=marginals.std(axis=0, ddof=1) / root,
-        reach_policy=_reach(table, marginals.mean(axis=0), sample),
+        reach_policy=reach_policy(
+            marginals.mean(axis=0), choices_of(table).state, sample, visits_of(table, sample)
+        ),
         seed=seed,
     )
     sizes = [float(1 / (population.weight**2).sum()) for population in populations]
@@ -154,10 +157,3 @@ def _run(table: TabularMDP, config: SweepConfig) -> Any:
         return run_sweep(derive_words(words, number), table, lambda state: even[state], config)
 
     return jax.jit(run)
-
-
-def _reach(table: TabularMDP, policy: Floats, sample: NDArray[np.int32]) -> Floats:
-    choices = choices_of(table).state
-    with jax.enable_x64(False):
-        visits = np.asarray(jax.jit(make_visits(table))(jnp.asarray(sample[:, choices].T)), np.float64)
-    return reach_policy(policy, choices, sample, visits)

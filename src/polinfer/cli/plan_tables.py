@@ -91,6 +91,16 @@ def _add_certificate(table: Table, certificate: dict[str, Any]) -> None:
     table.add_row("  target", escape(certificate["target"]))
     if certificate["known_from"] is not None:
         table.add_row(f"  distance to the {certificate['known_from']}", number(certificate["distance"]))
+    if certificate["log_evidence_upper_stderr"]:  # Where log Z was computed, it stands above.
+        bounds = [
+            f"{certificate[value]:.3f} ± {certificate[error]:.3f}"
+            for value, error in (
+                ("log_evidence_lower", "log_evidence_stderr"),
+                ("log_evidence_upper", "log_evidence_upper_stderr"),
+            )
+        ]
+        what = "log Z" if certificate["ess"] is None else "log Z, its mean over worlds"
+        table.add_row(f"  bounds on {what}", "  ".join(bounds))
     if certificate["ess"] is not None:
         share, k = certificate["ess"], certificate["pareto_k"]
         tail = "" if k is None else f", Pareto k {k:.2f}"

@@ -89,6 +89,8 @@ class TemperedFlags:
     """Passes of moves at the end, over which answers are averaged."""
     moves: Moves = TemperedConfig.moves
     """Draw single states' actions (gibbs), propose actions in sets of states (block), or choose (auto)."""
+    rollouts: int | None = None
+    """Judge policies by the mean return of so many episodes instead of computing it."""
 
 
 _SHARED = ("width", "depth")

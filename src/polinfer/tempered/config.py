@@ -31,6 +31,9 @@ class TemperedConfig:
     moves: Moves = "auto"
     """Rejuvenation: draw one state's action from its conditional (gibbs), or propose new actions in a random
     set of states (block); 'auto' takes gibbs where it is cheap."""
+    rollouts: int | None = None
+    """Judge each policy by the mean return of so many episodes, as where no table is there to compute it
+    from; the target is then exp(J) only as they grow (see `polinfer.tempered.pseudo_marginal`)."""
 
     def __post_init__(self) -> None:
         check_at_least("policies", self.policies, 2)
@@ -42,6 +45,12 @@ class TemperedConfig:
             raise PolinferError(f"ess must lie between 0 and 1, got {self.ess}")
         if self.moves not in ("auto", "gibbs", "block"):
             raise PolinferError(f"moves must be auto, gibbs or block, got {self.moves!r}")
+        if self.rollouts is not None:
+            check_at_least("rollouts", self.rollouts, 1)
+            if self.moves == "gibbs":
+                raise PolinferError(
+                    "policies that are judged by rollouts move in blocks; leave out moves='gibbs'"
+                )
         scales = tuple(float(scale) for scale in self.scales)
         if not scales or not all(np.isfinite(scale) and scale > 0 for scale in scales):
             raise PolinferError(f"scales must be numbers above zero, got {self.scales}")

@@ -129,6 +129,13 @@ def make_visits(table: TabularMDP) -> Callable[[Array], Array]:
     return visits
 
 
+def visits_of(table: TabularMDP, sample: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the probability ``[n, P]`` with which whole policies ``[P, S]`` visit each choice."""
+    with jax.enable_x64(False):
+        actions = jnp.asarray(sample[:, choices_of(table).state].T)
+        return np.asarray(jax.jit(make_visits(table))(actions), np.float64)
+
+
 def gibbs_cost(table: TabularMDP) -> int:
     """Return how many multiplications a pass of single-state draws takes per policy."""
     choices = choices_of(table)

@@ -24,6 +24,7 @@ from polinfer.tempered.config import TemperedConfig
 from polinfer.tempered.evaluator import Choices, choices_of, gibbs_cost, make_returns, make_visits
 from polinfer.tempered.moves import Passed, Population, block_scan, gibbs_scan
 from polinfer.tempered.path import TemperedPath, TemperedPoint
+from polinfer.tempered.reweighting import longest_step, pool, reweight
 from polinfer.whole import reach_policy
 
 _GIBBS_COST = 30_000_000  # multiplications per policy and pass
@@ -33,7 +34,9 @@ Progress = Callable[[float, float], None]
 """Called with the scale reached and the last one."""
 
 
-class _Kernels(NamedTuple):
+class Kernels(NamedTuple):
+    """What a problem's policies are evaluated and moved by, compiled."""
+
     choices: Choices
     returns: Callable[[Array], Array]
     scan: Callable[[Array, Population, Array], Passed]
@@ -75,6 +78,10 @@ def temper(
     True
     """
     settings = config or TemperedConfig()
+    if settings.rollouts is not None:
+        raise PolinferError(
+            "temper computes J from the table; polinfer.tempered.pseudo_marginal plays rollouts"
+        )
     parts = split(table)
     if not parts:
         raise PolinferError("there is nothing to sample: no state of the problem has a choice")
@@ -114,11 +121,12 @@ def _anneal_parts(
 
 
 @lru_cache(maxsize=16)
-def _kernels(table: TabularMDP, islands: int, moves: str) -> _Kernels:
+def make_kernels(table: TabularMDP, islands: int, moves: str) -> Kernels:
+    """Compile, once for each problem, the kernels that `temper` and its way back run on."""
     choices, returns = choices_of(table), make_returns(table)
     cheap = gibbs_cost(table) <= _GIBBS_COST
     make = gibbs_scan if moves == "gibbs" or (moves == "auto" and cheap) else block_scan
-    return _Kernels(
+    return Kernels(
         choices, jax.jit(returns), jax.jit(make(choices, returns, islands)), jax.jit(make_visits(table))
     )
 
@@ -128,7 +136,7 @@ class _Run:
 
     def __init__(self, table: TabularMDP, config: TemperedConfig, seed: int) -> None:
         self.table, self.config = table, config
-        self.kernels = _kernels(table, config.islands, config.moves)
+        self.kernels = make_kernels(table, config.islands, config.moves)
         self.size = config.islands * config.policies
         self.key = jax.random.key(seed)
         self.random = np.random.default_rng(seed)
@@ -146,7 +154,7 @@ class _Run:
         scale, points = 0.0, []
         ladder, evidence, returns = [0.0], [self.log_evidence.copy()], [self._mean_return()]
         for _ in range(_MAX_STEPS):
-            step = self._step(scales[0] - scale)
+            step = longest_step(self._islands(), scales[0] - scale, self.config.ess)
             scale = scales[0] if step >= scales[0] - scale else scale + step
             self._reweight(step)
             reported = scale == scales[0]
@@ -178,39 +186,10 @@ class _Run:
     def _islands(self) -> Floats:
         return np.asarray(self.population.returns, np.float64).reshape(self.config.islands, -1)
 
-    def _step(self, longest: float) -> float:
-        """Return the largest step that leaves every island the wanted effective sample size."""
-        returns = self._islands()
-
-        def enough(step: float) -> bool:
-            log_weight = step * (returns - returns.max(axis=1, keepdims=True))
-            weight = np.exp(log_weight)
-            ess = weight.sum(axis=1) ** 2 / (weight**2).sum(axis=1)
-            return bool(ess.mean() >= self.config.ess * returns.shape[1])
-
-        if enough(longest):
-            return longest
-        low, high = 0.0, longest
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (middle, high) if enough(middle) else (low, middle)
-        return max(low, 1e-12 * longest)
-
     def _reweight(self, step: float) -> None:
-        log_weight = step * self._islands()
-        top = log_weight.max(axis=1, keepdims=True)
-        weight = np.exp(log_weight - top)
-        self.log_evidence += np.log(weight.mean(axis=1)) + top[:, 0]
-        # Systematic resampling in each island.
-        count = weight.shape[1]
-        place = (np.arange(count) + self.random.random((self.config.islands, 1))) / count
-        cumulative = np.cumsum(weight, axis=1)
-        picked = [
-            np.minimum(np.searchsorted(row / row[-1], at, side="right"), count - 1) + i * count
-            for i, (row, at) in enumerate(zip(cumulative, place, strict=True))
-        ]
-        index = jnp.asarray(np.concatenate(picked))
-        self.population = jax.tree.map(lambda leaf: leaf[..., index], self.population)
+        log_mean, index = reweight(step * self._islands(), self.random)
+        self.log_evidence += log_mean
+        self.population = jax.tree.map(lambda leaf: leaf[..., jnp.asarray(index)], self.population)
 
     def _rejuvenate(self, scale: float, passes: int) -> Floats:
         """Move the population; return the mean probability of each action, ``[n, A, islands]``."""
@@ -229,15 +208,14 @@ class _Run:
         policy[choices.state] = shares.mean(axis=-1)
         policy /= policy.sum(axis=1, keepdims=True)
         stderr[choices.state] = shares.std(axis=-1, ddof=1) / math.sqrt(islands)
-        relative = np.exp(self.log_evidence - self.log_evidence.max())
-        log_evidence = float(np.log(relative.mean()) + self.log_evidence.max())
+        log_evidence, log_evidence_stderr = pool(self.log_evidence)
         means = self._islands().mean(axis=1)
         count = math.log(count_policies(table, decision_states(table, table.horizon)))
         sample = self._whole_policies()
         return TemperedPoint(
             scale=scale,
             log_evidence=log_evidence,
-            log_evidence_stderr=float(relative.std(ddof=1) / relative.mean() / math.sqrt(islands)),
+            log_evidence_stderr=log_evidence_stderr,
             expected_return=float(means.mean()),
             expected_return_stderr=float(means.std(ddof=1) / math.sqrt(islands)),
             entropy=max(0.0, count - (scale * float(means.mean()) - log_evidence)),
