@@ -12,11 +12,12 @@ from rich.table import Table
 from polinfer.cli.output import OutputFlags, print_json, tables
 from polinfer.methods import METHODS
 from polinfer.registry import Domain, list_domains, list_schemes
+from polinfer.reproduce.experiments import EXPERIMENTS
 
 
 @dataclass(frozen=True)
 class List(OutputFlags):
-    """Show the built-in problems with their options, and the methods."""
+    """Show the built-in problems with their options, the methods, and the experiments."""
 
     def run(self) -> None:
         """Print the tables."""
@@ -32,6 +33,9 @@ class List(OutputFlags):
                         for s in list_schemes().values()
                     ],
                     "methods": [{"name": name, "summary": text} for name, text in METHODS.items()],
+                    "experiments": [
+                        {"name": e.name, "summary": e.about, "place": e.place} for e in EXPERIMENTS.values()
+                    ],
                 }
             )
             return
@@ -44,7 +48,12 @@ class List(OutputFlags):
         methods = Table("method", "what it does", title="methods", title_justify="left")
         for name, text in METHODS.items():
             methods.add_row(name, text)
-        tables().print(found, elsewhere, methods)
+        experiments = Table(
+            "experiment", "what it is", "in the paper", title="experiments", title_justify="left"
+        )
+        for experiment in EXPERIMENTS.values():
+            experiments.add_row(experiment.name, experiment.about, experiment.place)
+        tables().print(found, elsewhere, methods, experiments)
 
 
 def _options(domain: Domain) -> dict[str, Any]:

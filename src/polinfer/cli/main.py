@@ -15,6 +15,8 @@ from polinfer.cli.listing import List
 from polinfer.cli.output import remarks, tables
 from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan
+from polinfer.cli.report import Report
+from polinfer.cli.reproduce import Reproduce
 from polinfer.errors import PolinferError
 
 Command = (
@@ -23,6 +25,8 @@ Command = (
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Path, tyro.conf.subcommand("path")]
     | Annotated[Explain, tyro.conf.subcommand("explain")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
 )
 
 

@@ -1,0 +1,143 @@
+"""`polinfer reproduce`: the paper's tables and figures, again."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from polinfer.cli.output import OutputFlags, print_json, remarks, tables
+from polinfer.cli.report import claims_table, write_report
+from polinfer.errors import PolinferError, check_at_least, suggest
+from polinfer.reproduce.account import as_json, gather
+from polinfer.reproduce.budgets import budget_named
+from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.run import Finished, missing, run_units
+from polinfer.reproduce.store import Store
+from polinfer.reproduce.unit import Unit
+from polinfer.reproduce.work import PROGRESS, Done
+from polinfer.storage import read_json
+
+_LOOK = 2.0  # seconds between looks at what units are doing
+
+
+@dataclass(frozen=True)
+class Reproduce(OutputFlags):
+    """Rerun the paper's tables and figures, and judge its claims.
+
+    Everything is kept in --out as it is finished: stopped or killed at any moment, the same command goes on.
+    Budgets: smoke shows that all runs (minutes), quick gives a first impression, paper is the paper's own:
+    25 seeds, 10 particles, 50,000 sweeps, 1,000,000 steps of SAC, 10,000 episodes a run (hours).
+
+    Examples: 'polinfer reproduce all --budget smoke', 'polinfer reproduce blackjack tireworld --budget quick
+    --jobs 2', 'polinfer reproduce all --budget paper --cluster tcp://10.0.0.1:8786'.
+    """
+
+    experiments: tyro.conf.Positional[tuple[str, ...]]
+    """Names from 'polinfer list', or 'all'."""
+    budget: Literal["smoke", "quick", "paper"] = "quick"
+    """How much to spend."""
+    out: Path = Path("runs/reproduce")
+    """Folder for the results; what is finished there is not run again."""
+    jobs: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: one per core)")] = os.cpu_count() or 1
+    """Units to run at a time, each in a process of its own."""
+    cluster: str | None = None
+    """Address of a Dask scheduler whose workers do the work, such as tcp://10.0.0.1:8786."""
+    methods: tuple[str, ...] = ()
+    """Run only units of these methods now (vsmc, wake, sac, ...); the others wait for another time."""
+
+    def run(self) -> None:
+        """Run what is missing, then tell what came of it."""
+        names = check_names(self.experiments)
+        check_at_least("jobs", self.jobs, 1)
+        budget, store = budget_named(self.budget), Store(self.out)
+        units = [unit for name in names for unit in EXPERIMENTS[name].units(budget)]
+        todo = [u for u in missing(units, store) if not self.methods or u.method in self.methods]
+        if self.methods and not any(unit.method in self.methods for unit in units):
+            known = sorted({unit.method for unit in units})
+            raise PolinferError(f"no unit has the method {self.methods[0]!r}; there are {', '.join(known)}")
+        with _progress(todo, len(units), store) as finished:
+            run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
+        account = gather(store, budget, names)
+        page = write_report(account, self.out / "report.html", self._command())
+        if self.json:
+            print_json(as_json(account) | {"report": str(page)})
+            return
+        tables().print(claims_table(account))
+        remarks().print(f"report: {page}", markup=False, soft_wrap=True)
+
+    def _command(self) -> str:
+        return f"polinfer reproduce {' '.join(self.experiments)} --budget {self.budget}"
+
+
+def check_names(given: Sequence[str]) -> list[str]:
+    """Return the experiments asked for, in the order of the paper."""
+    if not given:
+        raise PolinferError(f"name an experiment or all; there are {', '.join(EXPERIMENTS)}")
+    for name in given:
+        if name != "all" and name not in EXPERIMENTS:
+            raise PolinferError(
+                f"unknown experiment {name!r}{suggest(name, EXPERIMENTS)}; there are all, "
+                + ", ".join(EXPERIMENTS)
+            )
+    return [name for name in EXPERIMENTS if "all" in given or name in given]
+
+
+@contextmanager
+def _progress(todo: list[Unit], total: int, store: Store) -> Iterator[Finished]:
+    """Show how many units are finished, and how far those are that run."""
+    bar = Progress(
+        TextColumn("units"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[state]}"),
+        console=remarks(),
+    )
+    task = bar.add_task("", total=len(todo), state="")
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK):
+            bar.update(task, state=_running(todo, store))
+
+    def finished(done: Done) -> None:
+        bar.advance(task)
+        if not bar.console.is_terminal:
+            # In a log, a line for each; on a terminal the bar moves.
+            bar.console.print(f"{time.strftime('%H:%M:%S')} {done.unit.key} {done.times.seconds:.0f} s")
+
+    if not todo:
+        remarks().print(f"all {total} units are finished already")
+        yield finished
+        return
+    watcher = threading.Thread(target=look, daemon=True)
+    with bar:
+        watcher.start()
+        try:
+            yield finished
+        finally:
+            over.set()
+            watcher.join()
+
+
+def _running(todo: list[Unit], store: Store) -> str:
+    """Say which units are at work, and how far they are."""
+    parts = []
+    for unit in todo:
+        try:
+            done = int(read_json(store.scratch(unit) / PROGRESS)["done"])
+        except (PolinferError, KeyError, TypeError, ValueError):
+            continue
+        total = int(unit.settings.get("steps", unit.settings.get("sweeps", 0)))
+        if 0 < done < total:
+            parts.append(f"{unit.domain} {unit.method} {100 * done // total}%")
+    return ", ".join(parts[:4])

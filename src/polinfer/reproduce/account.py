@@ -1,0 +1,112 @@
+"""All that a report tells, gathered from a store: the same for every form in which it is written."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from polinfer.errors import PolinferError
+from polinfer.reproduce.budgets import Budget
+from polinfer.reproduce.choices import CHOICES, Choice
+from polinfer.reproduce.claims import Claim, Verdict
+from polinfer.reproduce.experiment import Experiment, Results
+from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.store import Store, Times
+from polinfer.reproduce.tables import Disagreement, Table, disagreements, make_table
+
+_PACKAGES = ("polinfer", "jax", "optax", "equinox", "numpy", "gymnasium")
+
+
+class Section(NamedTuple):
+    """One experiment, told."""
+
+    experiment: Experiment
+    table: Table
+    claims: list[Claim]
+    figures: dict[str, Callable[[], Figure]]  # by file name; drawn when called for
+    times: Times  # of all units together
+    units: int
+    waiting: int  # units that are not finished
+
+
+class Account(NamedTuple):
+    """What was run and what came of it."""
+
+    budget: Budget
+    sections: list[Section]
+    choices: tuple[Choice, ...]
+    versions: dict[str, str]
+    disagreements: list[Disagreement]  # the largest of each experiment, largest first
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The ledger."""
+        return [claim for section in self.sections for claim in section.claims]
+
+    def counts(self) -> dict[Verdict, int]:
+        """Return how many claims got each verdict."""
+        return {verdict: sum(c.verdict is verdict for c in self.claims) for verdict in Verdict}
+
+
+def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Account:
+    """Read everything of `budget` in `store`, for the named experiments or for all."""
+    sections, apart = [], []
+    for name in names or EXPERIMENTS:
+        experiment = EXPERIMENTS[name]
+        results = experiment.results(store, budget)
+        if not results:
+            continue
+        sections.append(_section(experiment, results, store, budget))
+        apart += disagreements(experiment, results)[:1]
+    if not sections:
+        raise PolinferError(
+            f"{store.folder} holds no results of budget {budget.name!r}; run polinfer reproduce all --budget "
+            f"{budget.name} --out {store.folder}"
+        )
+    versions = {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()}
+    return Account(budget, sections, CHOICES, versions, sorted(apart, key=lambda one: -one.size))
+
+
+def _section(experiment: Experiment, results: Results, store: Store, budget: Budget) -> Section:
+    units = {unit.key: unit for unit in experiment.units(budget)}.values()
+    known = [time for time in map(store.read_times, units) if time is not None]
+    waiting = sum(store.read(unit) is None for unit in units)
+    whole = waiting == 0
+    return Section(
+        experiment,
+        make_table(experiment, results),
+        experiment.claims(results) if whole else [],
+        {name: _drawer(draw, results) for name, draw in experiment.figures.items()} if whole else {},
+        Times(sum(time.seconds for time in known), sum(time.cpu_seconds for time in known)),
+        len(units),
+        waiting,
+    )
+
+
+def _drawer(draw: Callable[[Results], Figure], results: Results) -> Callable[[], Figure]:
+    return lambda: draw(results)
+
+
+def as_json(account: Account) -> dict[str, Any]:
+    """Return the account as numbers and words."""
+    return {
+        "budget": account.budget.__dict__,
+        "versions": account.versions,
+        "claims": [claim._asdict() for claim in account.claims],
+        "experiments": {
+            section.experiment.name: {
+                "columns": list(section.table.head),
+                "lines": [line._asdict() for line in section.table.lines],
+                "seconds": section.times.seconds,
+                "cpu_seconds": section.times.cpu_seconds,
+                "units": section.units,
+                "waiting": section.waiting,
+            }
+            for section in account.sections
+        },
+        "disagreements": [one._asdict() for one in account.disagreements],
+    }

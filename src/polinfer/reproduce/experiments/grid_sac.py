@@ -1,0 +1,102 @@
+"""VSMC against soft actor-critic on a grid world."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from polinfer.exact.solution import Floats
+from polinfer.registry import make
+from polinfer.reproduce.claims import Claim, judge
+from polinfer.reproduce.drawing import map_figure, return_distributions
+from polinfer.reproduce.experiment import Column, Experiment, Found, Results, sac, soft
+from polinfer.reproduce.experiments.grids import rows_of
+from polinfer.tabular import tabulate
+
+_PLACE = "Section Grid Worlds, Figure gw-vsmc-sac"
+_DOMAIN = "gridworld/multimodal"
+_ROWS = (
+    *rows_of("multimodal"),
+    sac("sac", "SAC, alpha=1", _DOMAIN, 1.0, group="multimodal", aim="soft"),
+    soft("soft", "exact soft policy, alpha=1", _DOMAIN, 1.0, group="multimodal"),
+)
+_STEPS = {"right": (1, 0), "up": (0, 1), "down": (0, -1), "left": (-1, 0)}
+
+
+def wall_share(found: Found) -> Floats:
+    """Return the share of steps at which a run aims at the edge of the grid, by run."""
+    grid = make(found.row.domain, **found.row.options)
+    table = tabulate(grid)
+    x, y = table.identities[:, 0] % grid.width, table.identities[:, 0] // grid.width
+    into = np.stack(
+        [
+            (x + dx < 0) | (x + dx >= grid.width) | (y + dy < 0) | (y + dy >= grid.height)
+            for dx, dy in (_STEPS[name] for name in table.action_names)
+        ],
+        axis=1,
+    )
+    weight = np.where(table.absorbing, 0.0, np.asarray(found["occupancy"], np.float64))
+    aimed = (found.policy * into).sum(axis=-1)
+    return np.asarray((weight * aimed).sum(axis=1) / weight.sum(axis=1))
+
+
+def claims(results: Results) -> list[Claim]:
+    """Judge the comparison."""
+    shares = {
+        key: wall_share(results[key]) for key in ("multimodal vsmc", "sac", "soft", "multimodal posterior")
+    }
+    told = ", ".join(f"{results[key].row.label} {value.mean():.3f}" for key, value in shares.items())
+    mine, theirs = results["multimodal vsmc"], results["sac"]
+    apart = abs(mine.mean("mean") - theirs.mean("mean"))
+    width = max(mine.mean("std"), theirs.mean("std"))
+    return [
+        judge(
+            "SAC aims at the edges of the grid to raise its entropy; VSMC does not.",
+            _PLACE,
+            f"share of steps aimed at an edge: {told}",
+            holds=bool(shares["sac"].mean() > 2 * shares["multimodal vsmc"].mean()),
+            in_kind=bool(shares["sac"].mean() > shares["multimodal vsmc"].mean()),
+        ),
+        judge(
+            "The return distributions of VSMC and SAC are close but different.",
+            _PLACE,
+            f"mean return VSMC {mine.mean('mean'):.2f} ± {mine.spread('mean'):.2f}, SAC "
+            f"{theirs.mean('mean'):.2f} ± {theirs.spread('mean'):.2f}; an episode's deviation is {width:.2f}",
+            holds=bool(apart < 0.5 * width),
+            in_kind=bool(apart < width),
+        ),
+    ]
+
+
+def maps(results: Results) -> Figure:
+    """Draw the two maps, and beside them what each aims at."""
+    titles = {
+        "multimodal vsmc": "VSMC",
+        "sac": "SAC",
+        "multimodal posterior": "posterior (ours)",
+        "soft": "exact soft policy (ours)",
+    }
+    return map_figure({title: results[key] for key, title in titles.items()})
+
+
+def returns(results: Results) -> Figure:
+    """Draw the return distributions."""
+    keys = ("multimodal vsmc", "sac", "multimodal wake", "multimodal posterior")
+    return return_distributions({results[key].row.label: results[key] for key in keys})
+
+
+EXPERIMENT = Experiment(
+    name="grid-sac",
+    title="Grid worlds: VSMC and SAC",
+    place=_PLACE,
+    about="Two policies on the multimodal world, and the returns that they lead to.",
+    rows=_ROWS,
+    columns=(
+        Column("return", "mean"),
+        Column("deviation of an episode", "std"),
+        Column("success", "success", 3),
+        Column("entropy", "entropy", 3),
+    ),
+    claims=claims,
+    figures={"maps.png": maps, "returns.png": returns},
+)

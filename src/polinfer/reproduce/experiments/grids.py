@@ -1,0 +1,139 @@
+"""Three 4x4 grid worlds: where the policies go."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from polinfer.domains.gridworld import GridWorld
+from polinfer.exact.solution import Floats
+from polinfer.registry import make
+from polinfer.reproduce.choices import GRID_RATE
+from polinfer.reproduce.claims import Claim, judge
+from polinfer.reproduce.drawing import grid_panel, map_figure
+from polinfer.reproduce.experiment import Column, Experiment, Found, Results, Row, vsmc, wake
+
+_PLACE = "Section Grid Worlds, Figure gw"
+_RATE = float(GRID_RATE.value)
+WORLDS = ("flat", "unimodal", "multimodal")
+
+
+def rows_of(world: str) -> tuple[Row, ...]:
+    """Return VSMC, wake and what they estimate on one world."""
+    domain = f"gridworld/{world}"
+    posterior = f"{world} posterior"
+    return (
+        vsmc(f"{world} vsmc", "VSMC", domain, _RATE, group=world, aim=posterior),
+        wake(f"{world} wake", "wake", domain, _RATE, group=world, aim=posterior),
+        Row(posterior, "posterior", domain, "posterior", group=world, extra=True),
+        Row(f"{world} uniform", "uniform", domain, "uniform", group=world, extra=True),
+    )
+
+
+def visits_by_cell(found: Found) -> tuple[GridWorld, Floats]:
+    """Return the steps spent in each cell, mean over runs, zero where the episode has ended."""
+    grid = make(found.row.domain, **found.row.options)
+    visits = np.nan_to_num(grid_panel(found, grid).occupancy)
+    return grid, np.where(np.isin(grid.letters, ["G", "W", "S"]), 0.0, visits)
+
+
+def _share(found: Found, kind: str) -> float:
+    """Return the share of the steps between start and end that is spent in the named cells."""
+    grid, visits = visits_by_cell(found)
+    x, y = (np.arange(len(visits)) % grid.width, np.arange(len(visits)) // grid.width)
+    cells = {
+        # From corner to corner, start to goal, and one cell beside.
+        "diagonal": np.abs(x - y) <= 1 if _rising(grid) else np.abs(x + y - (grid.width - 1)) <= 1,
+        "edge": (x == 0) | (x == grid.width - 1) | (y == 0) | (y == grid.height - 1),
+    }[kind]
+    return float(visits[cells].sum() / visits.sum())
+
+
+def _rising(grid: GridWorld) -> bool:
+    """Whether the goal is across the start along x = y."""
+    start, goal = (int(np.flatnonzero(grid.letters == letter)[0]) for letter in "SG")
+    return (start % grid.width == start // grid.width) and (goal % grid.width == goal // grid.width)
+
+
+def _evenness(found: Found) -> float:
+    """Return the entropy of where the steps are spent, as a share of the largest possible."""
+    _, visits = visits_by_cell(found)
+    share = visits[visits > 0] / visits.sum()
+    return float(-(share * np.log(share)).sum() / np.log(len(visits) - 2))
+
+
+def claims(results: Results) -> list[Claim]:
+    """Judge what the three maps are said to show."""
+    flat, one, two = (results[f"{world} vsmc"] for world in WORLDS)
+    even = {world: _evenness(results[f"{world} vsmc"]) for world in WORLDS}
+    diagonal = {
+        name: _share(results[name], "diagonal")
+        for name in ("flat vsmc", "unimodal vsmc", "unimodal posterior")
+    }
+    edge = {
+        name: _share(results[name], "edge")
+        for name in ("flat vsmc", "multimodal vsmc", "multimodal posterior")
+    }
+    several = min(found.mean("entropy") for found in (flat, one, two))
+    return [
+        judge(
+            "In the flat world trajectories cover the grid evenly.",
+            _PLACE,
+            "entropy of the cells visited between start and goal, as a share of the largest: "
+            + ", ".join(f"{world} {value:.3f}" for world, value in even.items()),
+            holds=even["flat"] > 0.9 and even["flat"] >= max(even.values()) - 1e-9,
+            in_kind=even["flat"] > 0.9,
+        ),
+        judge(
+            "In the unimodal world trajectories are pushed to the diagonal.",
+            _PLACE,
+            "share of steps on the diagonal or beside it: "
+            + ", ".join(f"{name} {value:.3f}" for name, value in diagonal.items()),
+            holds=diagonal["unimodal vsmc"] > diagonal["flat vsmc"] + 0.05,
+            in_kind=diagonal["unimodal vsmc"] > diagonal["flat vsmc"],
+        ),
+        judge(
+            "In the multimodal world trajectories pass along the edges.",
+            _PLACE,
+            "share of steps on the edge: " + ", ".join(f"{name} {value:.3f}" for name, value in edge.items()),
+            holds=edge["multimodal vsmc"] > edge["flat vsmc"] + 0.05,
+            in_kind=edge["multimodal vsmc"] > edge["flat vsmc"],
+        ),
+        judge(
+            "Several actions have non-zero probability in a cell, as a distribution is inferred.",
+            _PLACE,
+            f"entropy of the policy per step, nats: at least {several:.3f} in the three worlds",
+            holds=several > 0.1,
+        ),
+    ]
+
+
+def maps(results: Results) -> Figure:
+    """Draw the paper's figure."""
+    return map_figure({f"{world} world": results[f"{world} vsmc"] for world in WORLDS})
+
+
+def wake_maps(results: Results) -> Figure:
+    """Draw what the same sweeps give with our objective."""
+    return map_figure({f"{world}, wake": results[f"{world} wake"] for world in WORLDS})
+
+
+def posterior_maps(results: Results) -> Figure:
+    """Draw the posterior itself."""
+    return map_figure({f"{world}, posterior": results[f"{world} posterior"] for world in WORLDS})
+
+
+EXPERIMENT = Experiment(
+    name="grids",
+    title="Grid worlds",
+    place=_PLACE,
+    about="Policy and occupancy maps of VSMC on three 4x4 grid worlds, horizon 20.",
+    rows=tuple(row for world in WORLDS for row in rows_of(world)),
+    columns=(
+        Column("return", "mean"),
+        Column("success", "success", 3),
+        Column("entropy", "entropy", 3),
+    ),
+    claims=claims,
+    figures={"maps.png": maps, "maps-wake-ours.png": wake_maps, "maps-posterior-ours.png": posterior_maps},
+)

@@ -1,0 +1,127 @@
+"""The report as Markdown, for the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from polinfer.plots.save import save_figure
+from polinfer.reproduce.account import Account, Section
+from polinfer.reproduce.tables import Line, group_lines
+from polinfer.storage import write_atomically
+
+LEGEND = (
+    "`paper` is what the paper prints, mean ± deviation over runs; `measured` is ours, with the standard "
+    "error of the mean in brackets; `exact` is computed. Lines marked with * are ours, beside what the paper "
+    "shows. The distance is the total variation to the line that a method estimates (the posterior for VSMC "
+    "and wake, the exact soft policy for SAC), weighted by where that one goes."
+)
+
+
+def write_markdown(account: Account, folder: Path, command: str) -> Path:
+    """Write ``index.md`` and the figures into `folder`."""
+    for section in account.sections:
+        for name, draw in section.figures.items():
+            save_figure(draw(), folder / figure_name(section, name))
+    path = folder / "index.md"
+    text = as_markdown(account, command)
+    write_atomically(path, lambda file: file.write(text.encode()))
+    return path
+
+
+def figure_name(section: Section, name: str) -> str:
+    """Return the file name of a figure."""
+    return f"{section.experiment.name}-{name}"
+
+
+def as_markdown(account: Account, command: str) -> str:
+    """Return the whole report but for its figures."""
+    budget = account.budget
+    parts = [
+        "# The paper, rerun",
+        f"Budget `{budget.name}`: {budget.seeds} seeds, {budget.sweeps:,} sweeps, {budget.steps:,} steps of "
+        f"SAC, {budget.episodes:,} episodes a run. Made by `{command}`.",
+        LEGEND,
+        "## Claims",
+        _claims(account),
+        _apart(account),
+        *(_section(section) for section in account.sections),
+        "## Settings that the paper leaves open",
+        _grid(("setting", "ours", "reason"), [(c.name, f"{c.value}", c.reason) for c in account.choices]),
+        "## Time",
+        _times(account),
+        "Versions: " + ", ".join(f"{name} {number}" for name, number in account.versions.items()) + ".",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(account: Account) -> str:
+    return _grid(
+        ("claim", "verdict", "evidence", "place"),
+        [(c.statement, f"**{c.verdict.value}**", c.evidence, c.place) for c in account.claims],
+    )
+
+
+def _apart(account: Account) -> str:
+    if not account.disagreements:
+        return ""
+    rows = [
+        (
+            d.experiment,
+            d.row,
+            d.column,
+            f"{d.printed.mean:g}",
+            f"{d.found:.3g}",
+            "" if d.exact is None else f"{d.exact:.3g}",
+            f"{d.size:.1f}",
+        )
+        for d in account.disagreements
+    ]
+    head = ("experiment", "row", "number", "paper", "ours", "what it estimates", "apart, in deviations")
+    return "The largest disagreement with the paper in each experiment:\n\n" + _grid(head, rows)
+
+
+def _section(section: Section) -> str:
+    experiment = section.experiment
+    parts = [f"## {experiment.title}", f"{experiment.about} ({experiment.place}.)"]
+    if section.waiting:
+        parts.append(f"{section.waiting} of {section.units} units are not finished; their rows are missing.")
+    head = ("", "policy", "source", *section.table.head)
+    parts.append(_grid(head, _rows(section)))
+    parts += [
+        f"![{experiment.title}, {name.removesuffix('.png')}]({figure_name(section, name)})"
+        for name in section.figures
+    ]
+    return "\n\n".join(parts)
+
+
+def _rows(section: Section) -> list[tuple[str, ...]]:
+    rows = []
+    for group, lines in group_lines(section.table.lines).items():
+        for number, line in enumerate(lines):
+            rows.append((group if number == 0 else "", _label(line), line.source, *line.cells))
+    return rows
+
+
+def _label(line: Line) -> str:
+    return line.policy + (" *" if line.ours else "")
+
+
+def _times(account: Account) -> str:
+    rows = [
+        (
+            section.experiment.title,
+            str(section.units - section.waiting),
+            f"{section.times.seconds / 60:.1f}",
+            f"{section.times.cpu_seconds / 60:.1f}",
+        )
+        for section in account.sections
+    ]
+    note = "Units that two experiments share are counted in both; units that ran side by side are added up."
+    return _grid(("experiment", "units", "minutes", "processor minutes"), rows) + "\n\n" + note
+
+
+def _grid(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)

@@ -1,0 +1,90 @@
+"""From a policy to the numbers that tables and figures are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polinfer import exact
+from polinfer.evaluate import Evaluation, evaluate, merge_returns
+from polinfer.exact.solution import Floats
+from polinfer.posterior import Posterior
+from polinfer.reproduce.store import Outcome
+from polinfer.storage import Arrays
+from polinfer.tabular import TabularMDP
+from polinfer.trace import SacTrace
+
+_NUMBERS = ("mean", "std", "q05", "q95", "tail05", "tail95", "length")
+
+
+def describe_policy(table: TabularMDP, policies: Floats) -> Outcome:
+    """Evaluate policies ``[n, S, A]`` exactly."""
+    values = [exact.evaluate_policy(table, policy) for policy in policies]
+    spreads = [exact.return_distribution(table, policy) for policy in policies]
+    unknown = (np.nan,) * 4
+    tails = np.array([unknown if found is None else found.summary()[2:] for found in spreads], np.float64)
+    arrays: Arrays = {
+        "mean": np.array([value.expected_return for value in values]),
+        "std": np.array([value.std for value in values]),
+        "length": np.array([value.length for value in values]),
+        "q05": tails[:, 0],
+        "q95": tails[:, 1],
+        "tail05": tails[:, 2],
+        "tail95": tails[:, 3],
+        **_on_table(table, policies),
+    }
+    if all(found is not None for found in spreads):
+        pooled = np.concatenate([found.returns for found in spreads if found is not None])
+        weight = np.concatenate([found.probability for found in spreads if found is not None])
+        arrays |= _histogram(pooled, weight / len(spreads))
+    return Outcome(arrays)
+
+
+def describe_run(posterior: Posterior, episodes: int) -> Outcome:
+    """Evaluate every seed by episodes as the paper does, and exactly too where there is a table."""
+    played = evaluate(posterior.mdp, posterior, episodes=episodes)
+    arrays: Arrays = {name: getattr(played, name) for name in _NUMBERS}
+    arrays |= {f"ending.{name}": share for name, share in played.endings.items()}
+    if played.success is not None:
+        arrays["success"] = played.success
+    arrays |= _played_returns(played)
+    probs = posterior.table_probs()
+    if probs is not None and isinstance(posterior.view, TabularMDP):
+        rows = probs.astype(np.float64)
+        arrays |= _on_table(posterior.view, rows / rows.sum(axis=-1, keepdims=True), prefix="exact.")
+    trace = posterior.trace
+    if isinstance(trace, SacTrace):
+        arrays["trace.return"] = trace.episode_return
+    elif len(trace.sweeps):
+        arrays["trace.log_evidence"], arrays["trace.ess"] = trace.log_evidence, trace.ess
+    return Outcome(arrays)
+
+
+def _on_table(table: TabularMDP, policies: Floats, prefix: str = "") -> Arrays:
+    """Return what a table tells exactly; policy, occupancy and entropy always, the rest under `prefix`."""
+    values = [exact.evaluate_policy(table, policy) for policy in policies]
+    arrays: Arrays = {
+        "policy": policies.astype(np.float32),
+        "occupancy": np.stack([value.occupancy for value in values]).astype(np.float32),
+        "entropy": np.array([value.entropy for value in values]),
+        "second": policies[:, int(table.initial.argmax()), 1],  # action in the start
+    }
+    if prefix:
+        arrays[prefix + "mean"] = np.array([value.expected_return for value in values])
+    for ending in table.endings:
+        arrays[f"{prefix}ending.{ending.name}"] = np.array([value.endings[ending.name] for value in values])
+    if values[0].success is not None:
+        arrays[prefix + "success"] = np.array([value.success for value in values])
+    return arrays
+
+
+def _played_returns(played: Evaluation) -> Arrays:
+    assert played.returns is not None
+    merged = merge_returns(played.returns).ravel()
+    return _histogram(merged, np.full(merged.shape, 1.0 / merged.size))
+
+
+def _histogram(values: Floats, weight: Floats) -> Arrays:
+    """Return the distinct returns of all seeds together, and their shares."""
+    found, place = np.unique(values, return_inverse=True)
+    shares = np.bincount(place, weight, len(found))
+    return {"values": found.astype(np.float32), "shares": shares.astype(np.float32)}

@@ -1,0 +1,96 @@
+"""Doing many units: on this machine's cores, or on a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
+from typing import Any
+
+import joblib  # type: ignore[import-untyped]
+from joblib.externals.loky.process_executor import TerminatedWorkerError  # type: ignore[import-untyped]
+
+from polinfer.errors import PolinferError
+from polinfer.reproduce.store import Store
+from polinfer.reproduce.unit import Unit
+from polinfer.reproduce.work import Done, do_unit
+
+_ATTEMPTS = 3
+
+Finished = Callable[[Done], None]
+"""Called after a unit is stored."""
+
+
+def missing(units: Iterable[Unit], store: Store) -> list[Unit]:
+    """Return the units without a whole outcome in `store`, each once."""
+    wanted = {unit.key: unit for unit in units}
+    return [unit for unit in wanted.values() if store.read(unit) is None]
+
+
+def run_units(
+    units: Sequence[Unit],
+    store: Store,
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+    finished: Finished | None = None,
+) -> None:
+    """Run what is missing in `store`.
+
+    Every outcome is stored as soon as it is there, so whatever ends this loses no finished unit.  A worker
+    process that dies takes its unit with it, which is run again; so does a worker of a cluster.
+
+    Parameters
+    ----------
+    units
+        What is wanted.
+    store
+        Where outcomes are kept.
+    jobs
+        Units at a time, each in a process of its own.
+    cluster
+        The address of a Dask scheduler; its workers then do the work.
+    finished
+        Called after each unit.
+    """
+    for attempt in range(_ATTEMPTS):
+        todo = missing(units, store)
+        if not todo:
+            return
+        try:
+            for done in _each(todo, store, jobs, cluster):
+                store.write(*done)
+                if finished is not None:
+                    finished(done)
+        except TerminatedWorkerError:
+            if attempt + 1 == _ATTEMPTS:
+                raise PolinferError(
+                    f"worker processes were killed {_ATTEMPTS} times, perhaps for want of memory; what is "
+                    "finished is kept: run again with fewer --jobs"
+                ) from None
+
+
+def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done]:
+    with _backend(cluster):
+        # One unit after another is handed out, so that the last ones do not wait behind a long one.
+        run = joblib.Parallel(
+            n_jobs=-1 if cluster else jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"
+        )
+        owner = None if cluster else os.getpid()
+        tasks = (
+            joblib.delayed(do_unit)(unit, None if cluster else store.scratch(unit), owner) for unit in units
+        )
+        yield from run(tasks)
+
+
+def _backend(cluster: str | None) -> AbstractContextManager[Any]:
+    if cluster is None:
+        return nullcontext()
+    if find_spec("distributed") is None:
+        raise PolinferError("--cluster needs Dask: pip install 'polinfer[cluster]'")
+    try:
+        found: AbstractContextManager[Any] = joblib.parallel_config(backend="dask", scheduler_host=cluster)
+    except (OSError, ValueError) as error:
+        raise PolinferError(f"--cluster {cluster}: no Dask scheduler answers there ({error})") from None
+    return found

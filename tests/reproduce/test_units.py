@@ -1,0 +1,77 @@
+"""Units: known by everything that decides their outcome, and kept whole or not at all."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polinfer.reproduce.store import Outcome, Store, Times
+from polinfer.reproduce.unit import Unit
+
+UNIT = Unit("bandit", "vsmc", {"horizon": 1}, {"sweeps": 20}, first_seed=3, seeds=2, episodes=10)
+OUTCOME = Outcome({"mean": np.array([0.25, 0.75]), "values": np.array([0.0, 1.0], np.float32)})
+TIMES = Times(1.5, 1.25)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"domain": "continuation"},
+        {"method": "svi"},
+        {"options": {"horizon": 2}},
+        {"settings": {"sweeps": 21}},
+        {"first_seed": 4},
+        {"seeds": 3},
+        {"episodes": 11},
+        {"optimised": False},
+    ],
+)
+def test_everything_that_decides_the_outcome_is_in_the_key(change: dict[str, object]) -> None:
+    assert replace(UNIT, **change).key != UNIT.key  # type: ignore[arg-type]
+
+
+def test_defaults_and_the_version_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert replace(UNIT, settings={"sweeps": 20, "particles": 10}).key == UNIT.key
+    before = UNIT.key
+    monkeypatch.setattr("polinfer.reproduce.unit.version", lambda _: "99.0")
+    assert UNIT.key != before
+
+
+def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.scratch(UNIT).mkdir(parents=True)
+    store.write(UNIT, OUTCOME, TIMES)
+    found = store.read(UNIT)
+    assert found is not None
+    assert {name: found[name].tolist() for name in found.arrays} == {
+        "mean": [0.25, 0.75],
+        "values": [0.0, 1.0],
+    }
+    assert store.read_times(UNIT) == TIMES
+    assert not store.scratch(UNIT).exists()
+    assert store.read(replace(UNIT, seeds=3)) is None
+
+
+def test_a_damaged_outcome_is_not_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write(UNIT, OUTCOME, TIMES)
+    (path,) = (tmp_path / "units").iterdir()
+    whole = path.read_bytes()
+    # Any byte of the numbers, of what they belong to, and a missing end.
+    for place in (len(whole) - 1, len(whole) - 9, whole.index(b"bandit")):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert store.read(UNIT) is None
+    for part in (b"", whole[:7], whole[:-1]):
+        path.write_bytes(part)
+        assert store.read(UNIT) is None
+    path.write_bytes(whole)
+    assert store.read(UNIT) is not None
+
+
+def test_an_outcome_of_another_unit_is_not_taken(tmp_path: Path) -> None:
+    store, other = Store(tmp_path), replace(UNIT, seeds=1)
+    store.write(UNIT, OUTCOME, TIMES)
+    (path,) = (tmp_path / "units").iterdir()
+    path.rename(path.with_name(f"{other.key}.safetensors"))
+    assert store.read(other) is None
