@@ -1,8 +1,8 @@
 """Loops whose length is shared by a batch.
 
-A loop under `vmap` runs until its last member is done, but where members differ in length JAX also selects, at
-every turn, between old and new values of everything that it carries.  Where a turn too many changes nothing,
-the length can be the batch's own: then nothing is selected.
+A loop under `vmap` runs until its last member is done, but where members differ in length JAX also selects,
+at every turn, between old and new values of everything that it carries.  Where a turn too many changes
+nothing, the length can be the batch's own: then nothing is selected.
 """
 
 from __future__ import annotations

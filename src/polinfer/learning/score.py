@@ -18,7 +18,7 @@ _ROWS = 32  # evaluated at once
 def score_gradient(
     log_likelihood: Callable[[Proposal, Any], Array], proposal: Proposal, rows: Any, wanted: Array
 ) -> Proposal:
-    """Return the gradient of the sum of ``log_likelihood(proposal, row)`` over the `wanted` ``[R]`` of `rows`.
+    """Return the gradient of the summed ``log_likelihood(proposal, row)`` of the `wanted` ``[R]`` of `rows`.
 
     In a sweep's record most entries are revisits, or come after the end, and have no weight: a network is
     evaluated only on blocks of those that have one.
