@@ -23,6 +23,7 @@ from polinfer.learning.objective import (
     wake_coefficients,
 )
 from polinfer.learning.proposal import NetworkProposal, Proposal, ProposalKind, TableProposal, log_policy
+from polinfer.learning.score import score_gradient
 from polinfer.mdp import MDP
 from polinfer.sweep.compiled import run_sweep
 from polinfer.sweep.config import SweepConfig
@@ -202,27 +203,39 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         blended = _RUNNING_MEMORY * running + (1 - _RUNNING_MEMORY) * to_go.mean(axis=0)
         return jax.vmap(vsmc_coefficients)(sweeps, baseline), blended
 
-    def loss(proposal: Proposal, sweeps: Sweep, coefficients: Array) -> Array:
+    def gradient_of(proposal: Proposal, sweeps: Sweep, coefficients: Array) -> Proposal:
+        """Return the gradient of what is descended."""
         if by_table:
             assert isinstance(mdp, TabularMDP)
             weight = jnp.zeros((mdp.num_states, mdp.num_actions), jnp.float32)
-            weight = weight.at[sweeps.state, sweeps.action].add(coefficients) / batch
-            if config.objective == "wake":
-                weight = weight + _where_none_came(mdp, weight)
-            log_q = table_log_policy(mdp, proposal)
-            return -(weight * jnp.where(jnp.isfinite(log_q), log_q, 0.0)).sum()
+            weight = weight.at[sweeps.state, sweeps.action].add(coefficients) / -batch
+            if config.objective == "wake" or config.proposal == "table":
+                return jax.grad(everywhere)(proposal, weight)
+            states = jnp.arange(mdp.num_states)
+            return score_gradient(weighted, proposal, (states, weight), (weight != 0).any(axis=1))
         axes = coefficients.ndim  # sweeps, steps, particles, and worlds where there are several
         states, actions, flat = jax.tree.map(
-            lambda x: x.reshape((-1, *x.shape[axes:])), (sweeps.state, sweeps.action, coefficients)
+            lambda x: x.reshape((-1, *x.shape[axes:])), (sweeps.state, sweeps.action, coefficients / -batch)
         )
-        log_q = jax.vmap(log_proposal_of(mdp, proposal, by_table=False))(states)
-        taken = jnp.take_along_axis(log_q, actions[:, None], axis=1)[:, 0]
-        # Undrawn slots may hold an action that is illegal there: zero times -inf is nan.
-        return -jnp.sum(flat * jnp.where(flat != 0, taken, 0.0)) / batch
+        return score_gradient(taken, proposal, (states, actions, flat), flat != 0)
+
+    def everywhere(proposal: Proposal, weight: Array) -> Array:
+        assert isinstance(mdp, TabularMDP)
+        if config.objective == "wake":
+            weight = weight - _where_none_came(mdp, -weight)
+        return _weigh(weight, table_log_policy(mdp, proposal)).sum()
+
+    def weighted(proposal: Proposal, row: tuple[Array, Array]) -> Array:
+        state, weight = row
+        return _weigh(weight, log_proposal_of(mdp, proposal, by_table=False)(state)).sum()
+
+    def taken(proposal: Proposal, row: tuple[Any, Array, Array]) -> Array:
+        state, action, weight = row
+        return weighted(proposal, (state, weight * jax.nn.one_hot(action, mdp.num_actions)))
 
     def update(state: TrainState, sums: Sums, sweeps: Sweep) -> tuple[TrainState, Sums]:
         coefficients, baseline = coefficients_of(sweeps, state.baseline)
-        gradient = jax.grad(loss)(state.proposal, sweeps, coefficients)
+        gradient = gradient_of(state.proposal, sweeps, coefficients)
         change, optimiser = adam.update(gradient, state.optimiser)
         proposal = optax.apply_updates(state.proposal, change)
         flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
@@ -247,6 +260,11 @@ def _where_none_came(table: TabularMDP, weight: Array) -> Array:
     """
     even = table.legal_actions / table.legal_actions.sum(axis=1, keepdims=True) * ~table.absorbing[:, None]
     return (1.0 - weight.sum(axis=1, keepdims=True)) * jnp.asarray(even, jnp.float32)
+
+
+def _weigh(weight: Array, log_q: Array) -> Array:
+    # Undrawn slots may hold an action that is illegal there: zero times -inf is nan.
+    return weight * jnp.where(jnp.isfinite(log_q), log_q, 0.0)
 
 
 class Sums(NamedTuple):

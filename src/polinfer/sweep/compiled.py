@@ -15,6 +15,7 @@ from jax.scipy.special import logsumexp
 
 from polinfer.mdp import MDP, State, invert_cumulative
 from polinfer.sweep.config import SweepConfig
+from polinfer.sweep.idle import scan_until_idle
 from polinfer.sweep.moving import LogProposal, is_terminal_start, move_by_words, start_from_words
 from polinfer.sweep.noise import SweepNoise, draw_noise, draw_world_noise, particle_words, query_words
 from polinfer.sweep.record import Sweep
@@ -116,8 +117,7 @@ def run_sweep_from_noise(
         return (after, jnp.where(resampled, 0.0, log_weight)), record
 
     inputs = (jnp.arange(horizon), noise.action, noise.refresh, noise.resample)
-    record: Sweep
-    _, record = jax.lax.scan(step, (particles, jnp.zeros(count, jnp.float32)), inputs)
+    record = scan_until_idle(step, (particles, jnp.zeros(count, jnp.float32)), inputs)
     return record._replace(ended=record.ended[-1])
 
 
