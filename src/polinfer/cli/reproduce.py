@@ -65,14 +65,20 @@ class Reproduce(OutputFlags):
             known = sorted({unit.method for unit in units})
             raise PolinferError(f"no unit has the method {self.methods[0]!r}; there are {', '.join(known)}")
         with _progress(todo, len(units), store) as finished:
-            run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
+            failed = run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
         account = gather(store, budget, names)
         page = write_report(account, self.out / "report.html", self._command())
         if self.json:
             print_json(as_json(account) | {"report": str(page)})
-            return
-        tables().print(claims_table(account))
-        remarks().print(f"report: {page}", markup=False, soft_wrap=True)
+        else:
+            tables().print(claims_table(account))
+            remarks().print(f"report: {page}", markup=False, soft_wrap=True)
+        if failed:
+            first = failed[0]
+            raise PolinferError(
+                f"{len(failed)} of {len(todo)} units could not be done, the first being {first.unit.method} on "
+                f"{first.unit.domain}: {first.reason}"
+            )
 
     def _command(self) -> str:
         return f"polinfer reproduce {' '.join(self.experiments)} --budget {self.budget}"

@@ -14,7 +14,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError  # type
 from polinfer.errors import PolinferError
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
-from polinfer.reproduce.work import Done, do_unit
+from polinfer.reproduce.work import Done, Failed, do_unit
 
 _ATTEMPTS = 3
 
@@ -35,8 +35,8 @@ def run_units(
     jobs: int = 1,
     cluster: str | None = None,
     finished: Finished | None = None,
-) -> None:
-    """Run what is missing in `store`.
+) -> list[Failed]:
+    """Run what is missing in `store`; return what could not be done.
 
     Every outcome is stored as soon as it is there, so whatever ends this loses no finished unit.  A worker
     process that dies takes its unit with it, which is run again; so does a worker of a cluster.
@@ -54,12 +54,16 @@ def run_units(
     finished
         Called after each unit.
     """
+    failed: dict[str, Failed] = {}
     for attempt in range(_ATTEMPTS):
-        todo = missing(units, store)
+        todo = [unit for unit in missing(units, store) if unit.key not in failed]
         if not todo:
-            return
+            break
         try:
             for done in _each(todo, store, jobs, cluster):
+                if isinstance(done, Failed):
+                    failed[done.unit.key] = done
+                    continue
                 store.write(*done)
                 if finished is not None:
                     finished(done)
@@ -69,9 +73,10 @@ def run_units(
                     f"worker processes were killed {_ATTEMPTS} times, perhaps for want of memory; what is "
                     "finished is kept: run again with fewer --jobs"
                 ) from None
+    return list(failed.values())
 
 
-def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done]:
+def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done | Failed]:
     with _backend(cluster):
         # One unit after another is handed out, so that the last ones do not wait behind a long one.
         run = joblib.Parallel(

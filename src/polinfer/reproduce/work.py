@@ -37,7 +37,14 @@ class Done(NamedTuple):
     times: Times
 
 
-def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done:
+class Failed(NamedTuple):
+    """A unit that cannot be done."""
+
+    unit: Unit
+    reason: str
+
+
+def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Failed:
     """Run `unit` to its end, going on from where it stopped the last time.
 
     Parameters
@@ -58,6 +65,8 @@ def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done:
             return _timed(
                 unit, scratch, lambda report: _train(unit, scratch / "run", _watching(owner, report))
             )
+    except PolinferError as error:
+        return Failed(unit, str(error))
     finally:
         _optimise(True)
         # Programs of this unit are of no use to the next.
