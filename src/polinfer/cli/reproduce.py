@@ -76,8 +76,8 @@ class Reproduce(OutputFlags):
         if failed:
             first = failed[0]
             raise PolinferError(
-                f"{len(failed)} of {len(todo)} units could not be done, the first being {first.unit.method} on "
-                f"{first.unit.domain}: {first.reason}"
+                f"{len(failed)} of {len(todo)} units could not be done, the first being {first.unit.method} "
+                f"on {first.unit.domain}: {first.reason}"
             )
 
     def _command(self) -> str:

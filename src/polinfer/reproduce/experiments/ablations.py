@@ -17,7 +17,7 @@ _PLACE = "Section Grid Worlds, Figure ablation"
 _RATE = float(GRID_RATE.value)
 _SMALL = "gridworld/ablation"
 _ROWS = (
-    *(row for row in rows_of("multimodal") if row.method == "vsmc"),
+    *(row for row in rows_of("multimodal") if row.method in ("vsmc", "posterior")),
     vsmc(
         "any policies",
         "VSMC, not deterministic",
