@@ -41,11 +41,11 @@ class SacPiece(NamedTuple):
 
 
 def choose_sac_view(mdp: MDP, config: SacConfig) -> View:
-    """Evaluate networks for all states of a table where that is no more than a batch asks for."""
+    """Evaluate networks for all states of a table where those are half a batch at most: measured."""
     table = table_of(mdp)
     if table is None:
         return View(mdp, by_table=False)
-    return View(table, by_table=table.num_states <= 2 * config.batch)
+    return View(table, by_table=2 * table.num_states <= config.batch)
 
 
 def sac_trainer(mdp: MDP, config: SacConfig) -> SacTrainer:

@@ -56,8 +56,8 @@ class NetworkProposal(eqx.Module):
         """Return one logit per action, legal or not."""
         *hidden, last = self.layers
         for layer in hidden:
-            features = jax.nn.relu(layer.weight @ features + layer.bias)
-        return last.weight @ features + last.bias
+            features = jax.nn.relu(features @ layer.weight.T + layer.bias)
+        return features @ last.weight.T + last.bias
 
 
 class TableProposal(eqx.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
@@ -77,7 +78,9 @@ def run_units(
 
 
 def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done | Failed]:
-    with _backend(cluster):
+    with _backend(cluster), warnings.catch_warnings():
+        # A worker that has grown is replaced by a fresh one; joblib takes compiled programs for a leak.
+        warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         # One unit after another is handed out, so that the last ones do not wait behind a long one.
         run = joblib.Parallel(
             n_jobs=-1 if cluster else jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"

@@ -77,9 +77,15 @@ class Store:
         data = pack(unit.describe(), outcome)
         write_atomically(self._path(unit), lambda file: file.write(data))
         shutil.rmtree(self.scratch(unit), ignore_errors=True)
+        lock_of(self.scratch(unit)).unlink(missing_ok=True)
 
     def _path(self, unit: Unit) -> Path:
         return self.folder / UNITS / f"{unit.key}.safetensors"
+
+
+def lock_of(scratch: Path) -> Path:
+    """Return the file that whoever works in a scratch folder holds; beside it, as it outlives it."""
+    return scratch.with_name(scratch.name + ".lock")
 
 
 def pack(described: dict[str, Any], outcome: Outcome) -> bytes:

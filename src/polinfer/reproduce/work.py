@@ -19,7 +19,7 @@ from polinfer.posterior import Posterior
 from polinfer.registry import make
 from polinfer.reproduce.answers import answer
 from polinfer.reproduce.outcome import describe_run
-from polinfer.reproduce.store import Outcome, Times
+from polinfer.reproduce.store import Outcome, Times, lock_of
 from polinfer.reproduce.unit import Unit
 from polinfer.runs import train_in_folder
 from polinfer.saving import CONFIG
@@ -134,8 +134,7 @@ def _train(unit: Unit, folder: Path | None, report: Callable[[int, Any], None]) 
 def _alone(scratch: Path) -> Iterator[None]:
     """Hold a unit's folder; a worker that outlived its owner may need a moment to let go of it."""
     scratch.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the folder, which is removed when the unit is done.
-    with scratch.with_suffix(".lock").open("w") as file:
+    with lock_of(scratch).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         scratch.mkdir(exist_ok=True)
         yield
