@@ -39,7 +39,7 @@ def test_rows_are_consistent(experiment: Experiment) -> None:
 def test_training_is_the_papers(experiment: Experiment) -> None:
     for row in experiment.rows:
         units = row.units(PAPER)
-        if row.method in ("vsmc", "wake"):
+        if row.method in ("vsmc", "wake") and not row.growing:
             settings = units[0].describe()["settings"]
             assert settings["sweep"]["particles"] == 10
             assert settings["sweep"]["worlds"] == 1
@@ -83,7 +83,7 @@ def results_for(experiment: Experiment, number: Callable[[Row, str], float]) -> 
     made = {}
     fields = [
         *(column.field for column in experiment.columns),
-        *("mean", "std", "tail05", "tail95", "success", "base_mean", "entropy"),
+        *("mean", "std", "tail05", "tail95", "success", "base_mean", "entropy", "log_evidence"),
     ]
     for row in experiment.rows:
         around = np.array([-0.001, 0.0, 0.001])
@@ -103,7 +103,7 @@ def verdicts(experiment: Experiment, number: Callable[[Row, str], float]) -> lis
 def test_the_papers_own_numbers_satisfy_the_papers_claims() -> None:
     blackjack = verdicts(EXPERIMENTS["blackjack"], as_printed)
     # In the paper's own table SAC's draws move away from VSMC's as alpha falls: half of the second claim.
-    assert blackjack == [Verdict.HOLDS, Verdict.IN_KIND, Verdict.HOLDS, Verdict.HOLDS]
+    assert blackjack[:4] == [Verdict.HOLDS, Verdict.IN_KIND, Verdict.HOLDS, Verdict.HOLDS]
     tireworld = verdicts(EXPERIMENTS["tireworld"], as_printed)
     assert Verdict.NOT_HERE not in (tireworld[0], tireworld[2], tireworld[3])
 
@@ -112,8 +112,8 @@ def test_numbers_without_the_effect_fail_the_claims() -> None:
     def flat(row: Row, field: str) -> float:
         return 0.05
 
-    assert set(verdicts(EXPERIMENTS["blackjack"], flat)) == {Verdict.NOT_HERE}
-    low, _, gain, worse = verdicts(EXPERIMENTS["tireworld"], flat)
+    assert set(verdicts(EXPERIMENTS["blackjack"], flat)[:4]) == {Verdict.NOT_HERE}
+    low, _, gain, worse = verdicts(EXPERIMENTS["tireworld"], flat)[:4]
     assert {low, gain, worse} == {Verdict.NOT_HERE}
 
     def reversed_tails(row: Row, field: str) -> float:

@@ -10,11 +10,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from polinfer.reproduce.budgets import Budget
+from polinfer.reproduce.budgets import BUDGETS, Budget
 from polinfer.reproduce.choices import SAC_GAMMA, SAC_PRESET
-from polinfer.reproduce.claims import Claim
+from polinfer.reproduce.claims import Claim, judge
 from polinfer.reproduce.store import Outcome, Store, Times
-from polinfer.reproduce.unit import TRAINED, Unit
+from polinfer.reproduce.unit import SAMPLED, TRAINED, Unit
+
+_LEAST = 10  # of a setting that grows with the budget
+_LAST = 0.1  # of training, whose log Z-hat is reported
 
 
 class Printed(NamedTuple):
@@ -53,13 +56,20 @@ class Row:
     printed: Mapping[str, Printed] = field(default_factory=dict)  # by the column's field
     aim: str = ""  # key of the row that is, exactly, what this one estimates
     extra: bool = False  # ours, beside what the paper shows
+    growing: Mapping[str, int] = field(default_factory=dict)  # settings at the paper's budget, less at others
+    certified: bool = False  # bound log Z, too
 
     def units(self, budget: Budget) -> list[Unit]:
         """Return the batches of seeds that make up the row."""
-        if self.method not in TRAINED:
+        if self.method not in (*TRAINED, *SAMPLED):
             return [Unit(self.domain, self.method, self.options, self.settings)]
-        spent = {"steps": budget.steps} if self.method == "sac" else {"sweeps": budget.sweeps}
-        settings = {**spent, **self.settings}
+        share = budget.sweeps / BUDGETS["paper"].sweeps
+        settings = {name: max(_LEAST, round(value * share)) for name, value in self.growing.items()}
+        if self.method == "sac":
+            settings["steps"] = budget.steps
+        elif self.method in TRAINED:
+            settings.setdefault("sweeps", budget.sweeps)
+        settings = {**settings, **self.settings}
         return [
             Unit(
                 self.domain,
@@ -70,6 +80,7 @@ class Row:
                 min(budget.seed_batch, budget.seeds - first),
                 budget.episodes,
                 budget.optimised,
+                self.certified,
             )
             for first in range(0, budget.seeds, budget.seed_batch)
         ]
@@ -144,6 +155,26 @@ Results = Mapping[str, Found]
 """What was found, by the keys of rows; a row that could not be run is missing."""
 
 
+def evidence_claim(results: Results, pairs: Mapping[str, str]) -> Claim:
+    """Judge our own claim that wake does at least as well on the objective that VSMC ascends.
+
+    `pairs` are the keys of rows of wake, and of VSMC with the same sweeps.
+    """
+    gains, told = [], []
+    for ours, theirs in pairs.items():
+        mine, other = results[ours], results[theirs]
+        noise = float(np.hypot(mine.stderr("log_evidence"), other.stderr("log_evidence")))
+        gains.append(mine.mean("log_evidence") >= other.mean("log_evidence") - 2 * noise)
+        told.append(f"{ours} {mine.mean('log_evidence'):.3f} against {other.mean('log_evidence'):.3f}")
+    return judge(
+        "From the same sweeps, wake reaches at least the mean log Z-hat that the paper's surrogate reaches.",
+        "ours",
+        "10 particles, 1 world: " + "; ".join(told),
+        holds=all(gains),
+        in_kind=sum(gains) * 2 > len(gains),
+    )
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure of the paper."""
@@ -169,14 +200,26 @@ class Experiment:
             parts = [store.read(unit) for unit in units]
             whole = [part for part in parts if part is not None]
             if len(whole) == len(parts):
-                found[row.key] = Found(row, _in_base_rewards(row, _join(whole)), _sum_times(store, units))
+                times = _sum_times(store, units)
+                found[row.key] = Found(row, _derive(row, _join(whole), times), times)
         return found
 
 
-def _in_base_rewards(row: Row, outcome: Outcome) -> Outcome:
-    """Add the mean return in the rewards of the problem as it is without a scale."""
-    scale = float(row.options.get("reward_scale", 1.0))
-    return Outcome({**outcome.arrays, "base_mean": outcome["mean"] / scale})
+def _derive(row: Row, outcome: Outcome, times: Times | None) -> Outcome:
+    """Add what follows from the outcome.
+
+    The mean return in the rewards of the problem without a scale; the log evidence at the end of training;
+    the seconds that a run took.
+    """
+    arrays = dict(outcome.arrays)
+    arrays["base_mean"] = outcome["mean"] / float(row.options.get("reward_scale", 1.0))
+    if "trace.log_evidence" in outcome:
+        trace = np.asarray(outcome["trace.log_evidence"], np.float64)
+        arrays["log_evidence"] = trace[-max(1, round(_LAST * len(trace))) :].mean(axis=0)
+        arrays.setdefault("log_evidence_lower", arrays["log_evidence"])
+    if times is not None and row.method in (*TRAINED, *SAMPLED):
+        arrays["seconds"] = np.array([times.seconds / len(outcome["mean"])])
+    return Outcome(arrays)
 
 
 def _join(parts: list[Outcome]) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from polinfer import exact
+from polinfer.certificate import certify
 from polinfer.evaluate import Evaluation, evaluate, merge_returns
 from polinfer.exact.solution import Floats
 from polinfer.posterior import Posterior
@@ -57,6 +58,16 @@ def describe_run(posterior: Posterior, episodes: int) -> Outcome:
     elif len(trace.sweeps):
         arrays["trace.log_evidence"], arrays["trace.ess"] = trace.log_evidence, trace.ess
     return Outcome(arrays)
+
+
+def describe_bounds(posterior: Posterior) -> Arrays:
+    """Return the bounds on ``log Z`` that the first seed's certificate has."""
+    certificate = certify(posterior[0])
+    bounds = {
+        "log_evidence_lower": certificate.log_evidence_lower,
+        "log_evidence_upper": certificate.log_evidence_upper,
+    }
+    return {name: np.array([bound]) for name, bound in bounds.items() if bound is not None}
 
 
 def _on_table(table: TabularMDP, policies: Floats, prefix: str = "") -> Arrays:

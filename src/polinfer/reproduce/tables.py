@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polinfer.compare import policy_distance
 from polinfer.registry import make
 from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Results
-from polinfer.reproduce.unit import TRAINED
+from polinfer.reproduce.unit import SAMPLED, TRAINED
 from polinfer.tabular import tabulate
 
 PAPER, MEASURED, EXACT = "paper", "measured", "exact"
@@ -58,7 +58,7 @@ def make_table(experiment: Experiment, results: Results) -> Table:
             lines.append(Line(row.group, row.label, PAPER, (*told, ""), ours=False))
         if found is not None:
             cells = [_measured(found, column) for column in experiment.columns]
-            source = MEASURED if row.method in (*TRAINED, "chance") else EXACT
+            source = MEASURED if row.method in (*TRAINED, *SAMPLED, "chance") else EXACT
             lines.append(
                 Line(row.group, row.label, source, (*cells, _distance(found, results)), ours=row.extra)
             )

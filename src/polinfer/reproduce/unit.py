@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from polinfer.infer import config_for
+from polinfer.infer import config_for, sampling_config
 from polinfer.storage import plain
 
 TRAINED = ("vsmc", "svi", "wake", "sac")
-"""The methods that learn; every other unit is an exact answer, see `polinfer.reproduce.answers`."""
+"""The methods that learn."""
+SAMPLED = ("tempered", "particles")
+"""The methods that sample; every other unit is an exact answer, see `polinfer.reproduce.answers`."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Unit:
     seeds: int = 1
     episodes: int = 0  # per seed, where the method is trained
     optimised: bool = True  # compiled for speed; without, for a short time to compile
+    certified: bool = False  # bound log Z for the first seed, too
 
     @property
     def is_trained(self) -> bool:
@@ -39,6 +42,8 @@ class Unit:
         settings: dict[str, Any] = dict(self.settings)
         if self.is_trained:
             settings = asdict(config_for(self.method, **self.settings))
+        elif self.method in SAMPLED:
+            settings = asdict(sampling_config(self.method, **self.settings))
         described: dict[str, Any] = plain(
             {
                 "domain": self.domain,
@@ -52,7 +57,7 @@ class Unit:
                 "version": version("polinfer"),
             }
         )
-        return described
+        return {**described, "certified": True} if self.certified else described
 
     @property
     def key(self) -> str:

@@ -18,9 +18,10 @@ from polinfer.infer import config_for
 from polinfer.posterior import Posterior
 from polinfer.registry import make
 from polinfer.reproduce.answers import answer
-from polinfer.reproduce.outcome import describe_run
+from polinfer.reproduce.outcome import describe_bounds, describe_run
+from polinfer.reproduce.samples import sample
 from polinfer.reproduce.store import Outcome, Times, lock_of
-from polinfer.reproduce.unit import Unit
+from polinfer.reproduce.unit import SAMPLED, Unit
 from polinfer.runs import train_in_folder
 from polinfer.saving import CONFIG
 from polinfer.storage import read_json, write_json
@@ -90,8 +91,17 @@ def _timed(unit: Unit, scratch: Path | None, run: Callable[[Callable[[int, Any],
         if scratch is not None:
             write_json(scratch / PROGRESS, {"done": done, **so_far()._asdict()})
 
-    outcome = describe_run(run(report), unit.episodes) if unit.is_trained else answer(unit)
-    return Done(unit, outcome, so_far())
+    return Done(unit, _outcome(unit, lambda: run(report)), so_far())
+
+
+def _outcome(unit: Unit, run: Callable[[], Posterior]) -> Outcome:
+    if unit.method in SAMPLED:
+        return sample(unit)
+    if not unit.is_trained:
+        return answer(unit)
+    posterior = run()
+    outcome = describe_run(posterior, unit.episodes)
+    return Outcome({**outcome.arrays, **describe_bounds(posterior)}) if unit.certified else outcome
 
 
 def _spent(scratch: Path | None) -> Times:

@@ -1,9 +1,18 @@
 """One module per table or figure of the paper."""
 
-from polinfer.reproduce.experiments import ablations, advising, blackjack, grid_sac, grids, tireworld, worked
+from polinfer.reproduce.experiments import (
+    ablations,
+    accuracy,
+    advising,
+    blackjack,
+    grid_sac,
+    grids,
+    tireworld,
+    worked,
+)
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (worked, grids, ablations, grid_sac, blackjack, tireworld, advising)
+    for module in (worked, grids, ablations, grid_sac, blackjack, tireworld, advising, accuracy)
 }
 """In the order of the paper."""

@@ -10,7 +10,17 @@ from matplotlib.figure import Figure
 from polinfer.reproduce.choices import ADVISING_HORIZON, ADVISING_RATE
 from polinfer.reproduce.claims import Claim, Verdict, judge
 from polinfer.reproduce.drawing import return_distributions
-from polinfer.reproduce.experiment import Column, Experiment, Printed, Results, Row, sac, vsmc, wake
+from polinfer.reproduce.experiment import (
+    Column,
+    Experiment,
+    Printed,
+    Results,
+    Row,
+    evidence_claim,
+    sac,
+    vsmc,
+    wake,
+)
 
 _PLACE = "Section Academic Advising, Table aa, Figure aa"
 _RATE = float(ADVISING_RATE.value)
@@ -126,6 +136,7 @@ def claims(results: Results) -> list[Claim]:
             if known
             else Verdict.UNTESTED,
         ),
+        evidence_claim(results, {f"{n} wake": f"{n} vsmc" for n in INSTANCES}),
     ]
 
 
@@ -155,6 +166,7 @@ EXPERIMENT = Experiment(
         Column("0.95 quantile", "q95", 1),
         Column("0.95 tail mean", "tail95", 1),
         Column("completed", "success", 3),
+        Column("log Z-hat", "log_evidence", 2),
     ),
     claims=claims,
     figures={f"returns-{number}.png": figure_of(number) for number in INSTANCES},

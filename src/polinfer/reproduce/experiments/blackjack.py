@@ -9,7 +9,18 @@ from matplotlib.figure import Figure
 from polinfer.reproduce.choices import BLACKJACK_RATE
 from polinfer.reproduce.claims import Claim, judge
 from polinfer.reproduce.drawing import outcome_bars
-from polinfer.reproduce.experiment import Column, Experiment, Printed, Results, Row, sac, soft, vsmc, wake
+from polinfer.reproduce.experiment import (
+    Column,
+    Experiment,
+    Printed,
+    Results,
+    Row,
+    evidence_claim,
+    sac,
+    soft,
+    vsmc,
+    wake,
+)
 
 _PLACE = "Section Blackjack, Table bj, Figure bj"
 _RATE = float(BLACKJACK_RATE.value)
@@ -112,6 +123,7 @@ def claims(results: Results) -> list[Claim]:
             # As far as two printed digits tell.
             holds=lost[0] > lost[1] - 0.005 and lost[2] > lost[3],
         ),
+        evidence_claim(results, {f"wake {scale}": f"vsmc {scale}" for scale in _SCALES}),
     ]
 
 
@@ -139,6 +151,7 @@ EXPERIMENT = Experiment(
         Column("loss", "ending.loss", 3),
         Column("draw", "ending.draw", 3),
         Column("win", "ending.win", 3),
+        Column("log Z-hat", "log_evidence", 2),
     ),
     claims=claims,
     figures={"outcomes.png": figure, "outcomes-ours.png": our_figure},

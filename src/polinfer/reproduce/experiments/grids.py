@@ -11,7 +11,7 @@ from polinfer.registry import make
 from polinfer.reproduce.choices import GRID_RATE
 from polinfer.reproduce.claims import Claim, judge
 from polinfer.reproduce.drawing import grid_panel, map_figure
-from polinfer.reproduce.experiment import Column, Experiment, Found, Results, Row, vsmc, wake
+from polinfer.reproduce.experiment import Column, Experiment, Found, Results, Row, evidence_claim, vsmc, wake
 
 _PLACE = "Section Grid Worlds, Figure gw"
 _RATE = float(GRID_RATE.value)
@@ -105,6 +105,7 @@ def claims(results: Results) -> list[Claim]:
             f"entropy of the policy per step, nats: at least {several:.3f} in the three worlds",
             holds=several > 0.1,
         ),
+        evidence_claim(results, {f"{world} wake": f"{world} vsmc" for world in WORLDS}),
     ]
 
 
@@ -133,6 +134,7 @@ EXPERIMENT = Experiment(
         Column("return", "mean"),
         Column("success", "success", 3),
         Column("entropy", "entropy", 3),
+        Column("log Z-hat", "log_evidence", 2),
     ),
     claims=claims,
     figures={"maps.png": maps, "maps-wake-ours.png": wake_maps, "maps-posterior-ours.png": posterior_maps},

@@ -1,0 +1,96 @@
+"""Ours: how near each method comes to the posterior that it is meant to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polinfer.reproduce.choices import GRID_RATE, TIREWORLD_RATE
+from polinfer.reproduce.claims import Claim, judge
+from polinfer.reproduce.experiment import Column, Experiment, Results, Row, vsmc
+from polinfer.reproduce.tables import distances
+from polinfer.tempered import TemperedConfig
+
+_PLACE = "ours: docs/methods"
+_SWAMP = "..G\n.W.\nS.."
+_PROBLEMS: dict[str, tuple[str, dict[str, Any], float]] = {
+    "gridworld/ablation": ("gridworld/ablation", {}, float(GRID_RATE.value)),
+    "3x3 with a swamp": ("gridworld", {"map": _SWAMP}, float(GRID_RATE.value)),
+    "tireworld/1": ("tireworld/1", {}, float(TIREWORLD_RATE.value)),
+    "tireworld/4": ("tireworld/4", {}, float(TIREWORLD_RATE.value)),
+    "gridworld/flat": ("gridworld/flat", {}, float(GRID_RATE.value)),
+    "gridworld/unimodal": ("gridworld/unimodal", {}, float(GRID_RATE.value)),
+    "gridworld/multimodal": ("gridworld/multimodal", {}, float(GRID_RATE.value)),
+}
+_LARGE = ("gridworld/flat", "gridworld/unimodal", "gridworld/multimodal")
+_BOUNDS = {"wake": 0.02, "tempered": 0.01, "particles": 0.01}
+_LARGE_BOUND = 0.03  # the reference posterior is itself a sample there
+
+
+def _rows(name: str) -> tuple[Row, ...]:
+    domain, options, rate = _PROBLEMS[name]
+    where: dict[str, Any] = {"domain": domain, "options": options, "group": name, "extra": True}
+    aim = f"{name} posterior"
+    # Returns that differ much from world to world take more worlds to average.
+    worlds = 200 if name == "tireworld/4" else 50
+
+    def ours(method: str, label: str, growing: dict[str, int], **settings: int) -> Row:
+        return Row(
+            f"{name} {method}",
+            label,
+            method=method,
+            settings=settings,
+            growing=growing,
+            aim=aim,
+            certified=True,
+            **where,
+        )
+
+    return (
+        vsmc(f"{name} vsmc", "VSMC, 10 particles", rate=rate, aim=aim, **where),
+        ours("wake", f"wake, 100 particles, {worlds} worlds", {"sweeps": 1000}, particles=100, worlds=worlds),
+        ours("tempered", "tempered", {"policies": TemperedConfig.policies}),
+        ours("particles", "particles, 500 in 200 worlds", {"sweeps": 40}, particles=500, worlds=200),
+        Row(aim, "posterior", method="posterior", **where),
+    )
+
+
+def claims(results: Results) -> list[Claim]:
+    """Judge our own claims: how far each method is from the posterior at most, over problems and runs."""
+    found = []
+    for method, bound in _BOUNDS.items():
+        worst = {
+            name: float(distances(results[f"{name} {method}"], results[f"{name} posterior"]).mean())
+            for name in _PROBLEMS
+        }
+        limit = {name: max(bound, _LARGE_BOUND) if name in _LARGE else bound for name in worst}
+        kept = [worst[name] <= limit[name] for name in worst]
+        found.append(
+            judge(
+                f"The method {method} ends within {bound} of the posterior on small problems and within "
+                f"{_LARGE_BOUND} on the 4x4 grids.",
+                _PLACE,
+                "distance, mean over runs: "
+                + ", ".join(f"{name} {value:.4f}" for name, value in worst.items()),
+                holds=all(kept),
+                in_kind=sum(kept) * 2 > len(kept),
+            )
+        )
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="accuracy",
+    title="How near the posterior",
+    place=_PLACE,
+    about="Ours: every method that estimates the posterior, beside the posterior itself.",
+    rows=tuple(row for name in _PROBLEMS for row in _rows(name)),
+    columns=(
+        Column("return", "mean"),
+        Column("log Z at least", "log_evidence_lower", 3),
+        Column("log Z at most", "log_evidence_upper", 3),
+        Column("log Z", "log_evidence", 3),
+        Column("seconds a run", "seconds", 1),
+    ),
+    claims=claims,
+    figures={},
+)
