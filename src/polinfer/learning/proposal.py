@@ -47,10 +47,10 @@ class NetworkProposal(eqx.Module):
         for inputs, outputs in pairwise(sizes):
             bound = 1 / np.sqrt(inputs)
             weight, bias = (random.uniform(-bound, bound, shape) for shape in ((outputs, inputs), outputs))
-            layers.append(Layer(jnp.asarray(weight, jnp.float32), jnp.asarray(bias, jnp.float32)))
+            layers.append((weight, bias))
         if zero_last:
-            layers[-1] = jax.tree.map(jnp.zeros_like, layers[-1])
-        return cls(tuple(layers))
+            layers[-1] = (np.zeros_like(layers[-1][0]), np.zeros_like(layers[-1][1]))
+        return cls(tuple(Layer(jnp.asarray(w, jnp.float32), jnp.asarray(b, jnp.float32)) for w, b in layers))
 
     def logits(self, features: Array) -> Array:
         """Return one logit per action, legal or not."""

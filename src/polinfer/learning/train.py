@@ -184,13 +184,14 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
 
     def init(seeds: Sequence[int]) -> TrainState:
         members = [make_proposal(seed, mdp, config) for seed in seeds]
-        proposal = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-        return TrainState(
-            proposal,
-            jax.vmap(adam.init)(proposal),
-            jnp.zeros((len(seeds), mdp.horizon), jnp.float32),
-            jax.vmap(seed_words)(jnp.asarray(seeds, jnp.uint32)),
-        )
+        # NumPy stacks, and the rest is one program: operations one by one would each be compiled.
+        proposal = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *members)
+        return TrainState(proposal, *begin(proposal, jnp.asarray(seeds, jnp.uint32)))
+
+    @jax.jit
+    def begin(proposal: Proposal, seeds: Array) -> tuple[Any, Array, Array]:
+        baseline = jnp.zeros((len(seeds), mdp.horizon), jnp.float32)
+        return jax.vmap(adam.init)(proposal), baseline, jax.vmap(seed_words)(seeds)
 
     def coefficients_of(sweeps: Sweep, running: Array) -> tuple[Array, Array]:
         if config.objective == "wake":

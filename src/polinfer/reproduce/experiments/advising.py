@@ -55,8 +55,6 @@ def _instance(number: int) -> tuple[Row, ...]:
     ]
     if number in _REDUCED:
         rows.append(Row(f"{number} optimal", "optimal", method="optimal", **reduced))
-    if number == 1:
-        rows.append(Row("1 posterior", "posterior, needed courses only", method="posterior", **reduced))
     return tuple(rows)
 
 
