@@ -112,6 +112,7 @@ def test_new_folders_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         folder.mkdir(parents=True)
 
 
+@pytest.mark.slow
 def test_kill_and_resume_on_the_command_line(tmp_path: Path) -> None:
     """A real `kill -9` in the middle, then `--resume`: the files of an undisturbed run in this process."""
     command = [sys.executable, "-m", "polinfer", "plan", "continuation", "--horizon", "4", "--seeds", "2"]

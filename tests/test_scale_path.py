@@ -57,6 +57,7 @@ def test_enumerated_answers_are_those_of_the_scaled_problem(domain: str) -> None
         assert point.soft_value.expected_return == pytest.approx(in_own.expected_return, abs=1e-10)
 
 
+@pytest.mark.slow
 def test_sampled_answers_agree_with_enumeration(sampled: ScalePath, enumerated: ScalePath) -> None:
     assert not sampled.enumerated
     assert sampled.num_policies == enumerated.num_policies == 256

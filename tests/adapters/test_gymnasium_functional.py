@@ -106,6 +106,7 @@ def test_compiled_sweeps_run_on_them():
     assert (np.asarray(sweep.reward)[~np.asarray(sweep.active)] == 0).all()
 
 
+@pytest.mark.slow
 def test_gymnasiums_own_cart_pole_is_followed_step_by_step():
     cartpole = pytest.importorskip("gymnasium.envs.phys2d.cartpole")
     env = cartpole.CartPoleFunctional()

@@ -12,6 +12,7 @@ from polinfer.runs import train_in_folder
 SETTINGS = {"steps": 120, "learning_starts": 20, "batch": 8, "width": 4, "depth": 1, "buffer": 70}
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_in_a_batch_of_five() -> None:
     table = polinfer.make("continuation")
     five = polinfer.infer(table, "sac", seeds=5, **SETTINGS)

@@ -66,6 +66,7 @@ def learn(table: TabularMDP, config: SacConfig, alphas: tuple[float, ...]) -> Av
     return Average(*(np.mean(part, axis=0) for part in zip(*seen, strict=True)))
 
 
+@pytest.mark.slow
 def test_it_finds_the_soft_optimum_of_a_slippery_table_where_only_ends_cut_off_the_future() -> None:
     table = slippery(horizon=3)
     found = learn(table, FAST, ALPHAS)

@@ -77,6 +77,7 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
     assert "holds files already" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_methods_set_what_they_stand_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["plan", "continuation", "--horizon", "4", "--sweeps", "50", "--episodes", "10"]
     svi = run_json(capsys, *words, "--method", "svi", "--out", str(tmp_path / "svi"))

@@ -32,6 +32,7 @@ def test_one_particle_finds_the_posterior_of_the_continuation_example() -> None:
     assert abs(last.mean() - np.log((1 + np.e) / 2)) < 5 * last.std() / np.sqrt(last.size) + 0.001
 
 
+@pytest.mark.slow
 def test_one_particle_finds_the_posterior_of_a_bandit() -> None:
     means = (0.1, 0.5, 0.95)
     posterior = polinfer.infer(
@@ -77,9 +78,12 @@ def test_training_compiles_once() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"baseline": "running", "resampling": "stratified"},
+        pytest.param({"baseline": "running", "resampling": "stratified"}, marks=pytest.mark.slow),
         {"baseline": "leave-one-out", "sweeps_per_update": 4, "coupled": False},
-        {"proposal": "table", "learning_rate": 0.02, "resampling": "multinomial", "resample_below": 1.0},
+        pytest.param(
+            {"proposal": "table", "learning_rate": 0.02, "resampling": "multinomial", "resample_below": 1.0},
+            marks=pytest.mark.slow,
+        ),
         # Without a baseline the score term carries log Z-hat = 5 as pure noise, and this one does not arrive.
         {"deterministic": False, "baseline": "running"},
     ],
@@ -173,6 +177,7 @@ def test_bad_values_are_named(settings: dict[str, object], words: str) -> None:
         polinfer.infer(LOOP, **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_table_proposal_takes_tables_of_any_size() -> None:
     states = 5_000
     successor = np.append(np.arange(1, states), states - 1)

@@ -69,7 +69,7 @@ def test_seeds_are_split_into_units_and_put_together_again(tmp_path: Path) -> No
             "trace.ess": np.full((3, unit.seeds), number, np.float32),
         }
         store.write(unit, Outcome(arrays), Times(1.0, 0.5))
-    experiment = Experiment("x", "X", "", "", (row,), (Column("return", "mean"),), lambda _: [], {})
+    experiment = Experiment("x", "X", "", "", (row,), (Column("return", "mean"),), (), {})
     found = experiment.results(store, budget)["a"]
     assert found["mean"].tolist() == [0, 1, 2, 3, 4]
     assert found["trace.ess"].shape == (3, 5)
@@ -97,7 +97,8 @@ def as_printed(row: Row, field: str) -> float:
 
 
 def verdicts(experiment: Experiment, number: Callable[[Row, str], float]) -> list[Verdict]:
-    return [claim.verdict for claim in experiment.claims(results_for(experiment, number))]
+    made = results_for(experiment, number)
+    return [claim(made).verdict for claim in experiment.claims]
 
 
 def test_the_papers_own_numbers_satisfy_the_papers_claims() -> None:
@@ -128,7 +129,7 @@ def test_a_table_shows_the_papers_number_ours_and_the_aim() -> None:
         Row("a", "VSMC", "bandit", "vsmc", group="g", printed={"mean": Printed(-0.19, 0.04)}, aim="b"),
         Row("b", "posterior", "bandit", "posterior", group="g", extra=True),
     )
-    experiment = Experiment("x", "X", "", "", rows, (Column("return", "mean", 3),), lambda _: [], {})
+    experiment = Experiment("x", "X", "", "", rows, (Column("return", "mean", 3),), (), {})
     found = {
         "a": Found(rows[0], Outcome({"mean": np.array([-0.3, -0.4])}), None),
         "b": Found(rows[1], Outcome({"mean": np.array([-0.25])}), None),
@@ -146,7 +147,7 @@ def test_a_table_shows_the_papers_number_ours_and_the_aim() -> None:
 
 def test_nothing_on_the_page_comes_from_elsewhere_and_all_is_escaped(tmp_path: Path) -> None:
     row = Row("a", "<b>odd</b> & so on", "bandit", "posterior", printed={"mean": Printed(0.5)})
-    experiment = Experiment("x", "X", "", "", (row,), (Column("return", "mean"),), lambda _: [], {})
+    experiment = Experiment("x", "X", "", "", (row,), (Column("return", "mean"),), (), {})
     store = Store(tmp_path)
     store.write(row.units(PAPER)[0], Outcome({"mean": np.array([0.25])}), Times(60.0, 30.0))
     EXPERIMENTS["x"] = experiment

@@ -193,6 +193,7 @@ def gradients(sweeps: Sweep, coefficients: np.ndarray) -> np.ndarray:
     return np.einsum("utn,utns,utna->usa", coefficients, states, score).reshape(len(coefficients), -1)
 
 
+@pytest.mark.slow
 def test_baselines_leave_the_mean_gradient_as_it_is() -> None:
     sweeps = sweep_many(ATLAS, SweepConfig(particles=3), 16_384, seed=8)
     to_go = np.asarray(jax.vmap(evidence_to_go)(sweeps))  # [U, T]

@@ -90,5 +90,5 @@ def claims_table(account: Account) -> Table:
         table.add_row(claim.verdict.value, claim.statement)
     waiting = sum(section.waiting for section in account.sections)
     if waiting:
-        table.caption = f"{waiting} units are not finished; experiments without all of theirs are not judged"
+        table.caption = f"{waiting} units are not finished; claims that need them are not judged yet"
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from matplotlib.figure import Figure
 
@@ -13,7 +13,7 @@ from polinfer.errors import PolinferError
 from polinfer.reproduce.budgets import Budget
 from polinfer.reproduce.choices import CHOICES, Choice
 from polinfer.reproduce.claims import Claim, Verdict
-from polinfer.reproduce.experiment import Experiment, Results
+from polinfer.reproduce.experiment import Experiment, MissingRowError, Results
 from polinfer.reproduce.experiments import EXPERIMENTS
 from polinfer.reproduce.store import Store, Times
 from polinfer.reproduce.tables import Disagreement, Table, disagreements, make_table
@@ -27,7 +27,7 @@ class Section(NamedTuple):
     experiment: Experiment
     table: Table
     claims: list[Claim]
-    figures: dict[str, Callable[[], Figure]]  # by file name; drawn when called for
+    figures: dict[str, Figure]  # by file name
     times: Times  # of all units together
     units: int
     waiting: int  # units that are not finished
@@ -75,20 +75,28 @@ def _section(experiment: Experiment, results: Results, store: Store, budget: Bud
     units = {unit.key: unit for unit in experiment.units(budget)}.values()
     known = [time for time in map(store.read_times, units) if time is not None]
     waiting = sum(store.read(unit) is None for unit in units)
-    whole = waiting == 0
+    drawn = {name: _unless_missing(draw, results) for name, draw in experiment.figures.items()}
+    judged = [_unless_missing(claim, results) for claim in experiment.claims]
     return Section(
         experiment,
         make_table(experiment, results),
-        experiment.claims(results) if whole else [],
-        {name: _drawer(draw, results) for name, draw in experiment.figures.items()} if whole else {},
+        [claim for claim in judged if claim is not None],
+        {name: figure for name, figure in drawn.items() if figure is not None},
         Times(sum(time.seconds for time in known), sum(time.cpu_seconds for time in known)),
         len(units),
         waiting,
     )
 
 
-def _drawer(draw: Callable[[Results], Figure], results: Results) -> Callable[[], Figure]:
-    return lambda: draw(results)
+T = TypeVar("T")
+
+
+def _unless_missing(make: Callable[[Results], T], results: Results) -> T | None:
+    """Return None where a row that is needed has not been run yet."""
+    try:
+        return make(results)
+    except MissingRowError:
+        return None
 
 
 def as_json(account: Account) -> dict[str, Any]:

@@ -152,7 +152,18 @@ class Found:
 
 
 Results = Mapping[str, Found]
-"""What was found, by the keys of rows; a row that could not be run is missing."""
+"""What was found, by the keys of rows."""
+
+
+class MissingRowError(KeyError):
+    """A row that has not been run."""
+
+
+class Rows(dict[str, Found]):
+    """Results of which some may be missing."""
+
+    def __missing__(self, key: str) -> Found:
+        raise MissingRowError(key)
 
 
 def evidence_claim(results: Results, pairs: Mapping[str, str]) -> Claim:
@@ -185,16 +196,16 @@ class Experiment:
     about: str  # what it is about, in a sentence
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
-    claims: Callable[[Results], list[Claim]]
+    claims: tuple[Callable[[Results], Claim], ...]
     figures: Mapping[str, Callable[[Results], Figure]]  # by file name
 
     def units(self, budget: Budget) -> list[Unit]:
         """Return everything to run."""
         return [unit for row in self.rows for unit in row.units(budget)]
 
-    def results(self, store: Store, budget: Budget) -> dict[str, Found]:
+    def results(self, store: Store, budget: Budget) -> Rows:
         """Return the rows of which every unit is finished."""
-        found = {}
+        found = Rows()
         for row in self.rows:
             units = row.units(budget)
             parts = [store.read(unit) for unit in units]

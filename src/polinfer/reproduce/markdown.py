@@ -21,8 +21,8 @@ LEGEND = (
 def write_markdown(account: Account, folder: Path, command: str) -> Path:
     """Write ``index.md`` and the figures into `folder`."""
     for section in account.sections:
-        for name, draw in section.figures.items():
-            save_figure(draw(), folder / figure_name(section, name))
+        for name, figure in section.figures.items():
+            save_figure(figure, folder / figure_name(section, name))
     path = folder / "index.md"
     text = as_markdown(account, command)
     write_atomically(path, lambda file: file.write(text.encode()))

@@ -144,7 +144,7 @@ def _section(section: Section) -> str:
             )
     head = _head(("", "policy", "source"), section.table.head)
     parts.append(f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>')
-    parts += [_figure(draw(), name) for name, draw in section.figures.items()]
+    parts += [_figure(figure, name) for name, figure in section.figures.items()]
     return "".join(parts)
 
 

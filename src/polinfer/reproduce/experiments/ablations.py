@@ -49,35 +49,33 @@ def _down(found: Found) -> np.ndarray:
     return policies
 
 
-def claims(results: Results) -> list[Claim]:
-    """Judge both ablations."""
+def _entropy_claim(results: Results) -> Claim:
     with_it, without = results["multimodal vsmc"], results["any policies"]
     gap = without.mean("entropy") - with_it.mean("entropy")
     noise = np.hypot(with_it.stderr("entropy"), without.stderr("entropy"))
+    return judge(
+        "Without enforcing deterministic policies the policy distribution has a higher entropy.",
+        _PLACE,
+        f"entropy per step, nats: without {without.mean('entropy'):.3f} ± {without.spread('entropy'):.3f}, "
+        f"with {with_it.mean('entropy'):.3f} ± {with_it.spread('entropy'):.3f}",
+        holds=bool(gap > 3 * noise),
+        in_kind=gap > 0,
+    )
+
+
+def _dynamics_claim(results: Results) -> Claim:
     shared, independent, known = (_down(results[key]) for key in ("shared", "independent", "posterior"))
-    ended = {key: results[key] for key in ("shared", "independent")}
-    swamp = {key: found.mean("ending.swamp") for key, found in ended.items()}
-    return [
-        judge(
-            "Without enforcing deterministic policies the policy distribution has a higher entropy.",
-            _PLACE,
-            f"entropy per step, nats: without {without.mean('entropy'):.3f} ± "
-            f"{without.spread('entropy'):.3f}, with {with_it.mean('entropy'):.3f} ± "
-            f"{with_it.spread('entropy'):.3f}",
-            holds=bool(gap > 3 * noise),
-            in_kind=gap > 0,
-        ),
-        judge(
-            "With shared dynamics the agent mostly moves down in the start; with independent dynamics it "
-            "often moves right, into the reach of the swamp.",
-            _PLACE,
-            f"probability of down: shared {shared.mean():.3f} ± {shared.std():.3f}, independent "
-            f"{independent.mean():.3f} ± {independent.std():.3f}, the posterior {known.mean():.3f}; ends in "
-            f"the swamp: shared {swamp['shared']:.3f}, independent {swamp['independent']:.3f}",
-            holds=bool(shared.mean() > 0.5 > independent.mean()),
-            in_kind=bool(shared.mean() > independent.mean()),
-        ),
-    ]
+    swamp = {key: results[key].mean("ending.swamp") for key in ("shared", "independent")}
+    return judge(
+        "With shared dynamics the agent mostly moves down in the start; with independent dynamics it often "
+        "moves right, into the reach of the swamp.",
+        _PLACE,
+        f"probability of down: shared {shared.mean():.3f} ± {shared.std():.3f}, independent "
+        f"{independent.mean():.3f} ± {independent.std():.3f}, the posterior {known.mean():.3f}; ends in the "
+        f"swamp: shared {swamp['shared']:.3f}, independent {swamp['independent']:.3f}",
+        holds=bool(shared.mean() > 0.5 > independent.mean()),
+        in_kind=bool(shared.mean() > independent.mean()),
+    )
 
 
 def maps(results: Results) -> Figure:
@@ -109,6 +107,6 @@ EXPERIMENT = Experiment(
         Column("swamp", "ending.swamp", 3),
         Column("entropy", "entropy", 3),
     ),
-    claims=claims,
+    claims=(_entropy_claim, _dynamics_claim),
     figures={"maps.png": maps, "outcomes.png": bars},
 )
