@@ -122,6 +122,7 @@ def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "1,073,741,824" in captured.err
 
 
+@pytest.mark.slow
 def test_compare_trains_and_shows_the_aim_of_sac(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--sweeps", "200", "--steps", "2000", "--seeds", "2", "--gamma", "0.9", "--alpha", "0.5"]
     record = run_json(capsys, "compare", "gridworld/ablation", *words)

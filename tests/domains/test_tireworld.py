@@ -299,7 +299,7 @@ def test_exact_values_of_instance_one_are_those_of_a_recursion(semantics, rules)
         (1, (0.53, 0.34), (0.60, 1.84)),
         (4, (0.28, -4.79), (0.55, 0.52)),
         pytest.param(7, (0.39, -2.90), (0.75, 3.77), marks=pytest.mark.slow),
-        (10, (0.23, -6.14), (0.70, 2.57)),
+        pytest.param(10, (0.23, -6.14), (0.70, 2.57), marks=pytest.mark.slow),
     ],
 )
 def test_values_fit_the_papers_table(instance, uniform, best):

@@ -272,6 +272,7 @@ def test_more_policies_than_one_chunk(many):
         np.testing.assert_allclose(returns[alike], [expected], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_reach_over_more_policies_than_one_batch():
     """243 policies are two batches of 128, the second not full."""
     mdp = random_plain(9, 3, radices=(3, 3, 3, 3, 3))

@@ -310,6 +310,7 @@ SMALL = train_config(
 )
 
 
+@pytest.mark.slow
 def test_a_seed_alone_is_the_same_as_in_a_batch() -> None:
     trainer = make_host_trainer(LOOP, SMALL)
     together, metrics = trainer.run(trainer.init([5, 6]), 0, 20)

@@ -99,7 +99,8 @@ def wait_until(happens: object, seconds: float = 120.0) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("victim", ["owner", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["owner", "all"])
 def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
     victim: str, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -28,8 +28,15 @@ def sweeps_of(mdp: MDP, config: SweepConfig) -> Sweep:
     return found
 
 
-@pytest.mark.parametrize("below", [0.5, 1.0])
-@pytest.mark.parametrize("domain", ["blackjack", "tireworld/1"])
+@pytest.mark.parametrize(
+    ("domain", "below"),
+    [
+        ("blackjack", 0.5),
+        ("tireworld/1", 1.0),
+        pytest.param("blackjack", 1.0, marks=pytest.mark.slow),
+        pytest.param("tireworld/1", 0.5, marks=pytest.mark.slow),
+    ],
+)
 def test_the_record_is_that_of_a_plain_scan(
     domain: str, below: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

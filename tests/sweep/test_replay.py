@@ -60,7 +60,16 @@ def assert_replayed(mdp: polinfer.MDP, config: SweepConfig, seed: int = 0, quick
     return compiled
 
 
-@pytest.mark.parametrize("name", registered())
+# One of each kind; the others are slow.
+DOMAINS = [
+    name
+    if name in ("gridworld/ablation", "blackjack", "tireworld/1", "advising/1", "continuation")
+    else pytest.param(name, marks=pytest.mark.slow)
+    for name in registered()
+]
+
+
+@pytest.mark.parametrize("name", DOMAINS)
 def test_engines_agree_on_every_domain(name: str) -> None:
     assert_replayed(make(name), SweepConfig(), quick=name not in OPTIMISED)
 
