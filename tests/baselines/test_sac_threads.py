@@ -26,6 +26,7 @@ class Stop(Exception):  # noqa: N818 - as StopIteration
     """As a kill."""
 
 
+@pytest.mark.slow
 def test_five_seeds_go_on_where_they_were_stopped(tmp_path: Path) -> None:
     table, config = polinfer.make("continuation"), config_for("sac", **SETTINGS)
     whole = train_in_folder(table, "sac", config, tmp_path / "whole", seed=0, seeds=5)

@@ -134,6 +134,7 @@ def test_compare_trains_and_shows_the_aim_of_sac(capsys: pytest.CaptureFixture[s
     assert sac["return"]["mean"] > -1.886  # the uniform policy's
 
 
+@pytest.mark.slow
 def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["--method", "sac", "--steps", "2000", "--seeds", "2", "--gamma", "0.9", "--alpha", "0.5"]
     record = run_json(capsys, "plan", "gridworld/ablation", *words, "--out", str(tmp_path / "run"))

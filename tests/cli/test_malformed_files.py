@@ -15,7 +15,7 @@ from polinfer.cli import main
 QUICK = settings(
     derandomize=True,
     deadline=None,
-    max_examples=25,
+    max_examples=12,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -23,6 +23,7 @@ def probs_of(posterior: polinfer.Posterior) -> np.ndarray:
     return table
 
 
+@pytest.mark.slow
 def test_one_particle_finds_the_posterior_of_the_continuation_example() -> None:
     posterior = polinfer.infer(LOOP, "svi", sweeps=20_000, seeds=4, learning_rate=3e-4)
     leave = probs_of(posterior)[:, 0, 1]
@@ -85,7 +86,7 @@ def test_training_compiles_once() -> None:
             marks=pytest.mark.slow,
         ),
         # Without a baseline the score term carries log Z-hat = 5 as pure noise, and this one does not arrive.
-        {"deterministic": False, "baseline": "running"},
+        pytest.param({"deterministic": False, "baseline": "running"}, marks=pytest.mark.slow),
     ],
 )
 def test_training_reaches_the_evidence_of_its_target(settings: dict[str, object]) -> None:
