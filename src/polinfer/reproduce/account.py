@@ -99,6 +99,39 @@ def _unless_missing(make: Callable[[Results], T], results: Results) -> T | None:
         return None
 
 
+APART_HEAD = ("experiment", "row", "number", "paper", "ours", "what it estimates", "apart, in deviations")
+TIME_HEAD = ("experiment", "units", "minutes", "processor minutes")
+
+
+def apart_rows(account: Account) -> list[tuple[str, ...]]:
+    """Return the largest disagreements as the cells of a table."""
+    return [
+        (
+            one.experiment,
+            one.row,
+            one.column,
+            f"{one.printed.mean:g}",
+            f"{one.found:.3g}",
+            "" if one.exact is None else f"{one.exact:.3g}",
+            f"{one.size:.1f}",
+        )
+        for one in account.disagreements
+    ]
+
+
+def time_rows(account: Account) -> list[tuple[str, ...]]:
+    """Return what each experiment took as the cells of a table."""
+    return [
+        (
+            section.experiment.title,
+            f"{section.units - section.waiting} of {section.units}",
+            f"{section.times.seconds / 60:.1f}",
+            f"{section.times.cpu_seconds / 60:.1f}",
+        )
+        for section in account.sections
+    ]
+
+
 def as_json(account: Account) -> dict[str, Any]:
     """Return the account as numbers and words."""
     return {

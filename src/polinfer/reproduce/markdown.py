@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from polinfer.plots.save import save_figure
-from polinfer.reproduce.account import Account, Section
+from polinfer.reproduce.account import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
 from polinfer.reproduce.tables import Line, group_lines
 from polinfer.storage import write_atomically
 
@@ -65,20 +65,8 @@ def _claims(account: Account) -> str:
 def _apart(account: Account) -> str:
     if not account.disagreements:
         return ""
-    rows = [
-        (
-            d.experiment,
-            d.row,
-            d.column,
-            f"{d.printed.mean:g}",
-            f"{d.found:.3g}",
-            "" if d.exact is None else f"{d.exact:.3g}",
-            f"{d.size:.1f}",
-        )
-        for d in account.disagreements
-    ]
-    head = ("experiment", "row", "number", "paper", "ours", "what it estimates", "apart, in deviations")
-    return "The largest disagreement with the paper in each experiment:\n\n" + _grid(head, rows)
+    told = "The largest disagreement with the paper in each experiment:\n\n"
+    return told + _grid(APART_HEAD, apart_rows(account))
 
 
 def _section(section: Section) -> str:
@@ -108,17 +96,8 @@ def _label(line: Line) -> str:
 
 
 def _times(account: Account) -> str:
-    rows = [
-        (
-            section.experiment.title,
-            str(section.units - section.waiting),
-            f"{section.times.seconds / 60:.1f}",
-            f"{section.times.cpu_seconds / 60:.1f}",
-        )
-        for section in account.sections
-    ]
     note = "Units that two experiments share are counted in both; units that ran side by side are added up."
-    return _grid(("experiment", "units", "minutes", "processor minutes"), rows) + "\n\n" + note
+    return _grid(TIME_HEAD, time_rows(account)) + "\n\n" + note
 
 
 def _grid(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

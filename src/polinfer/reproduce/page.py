@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from polinfer.reproduce.account import Account, Section
+from polinfer.reproduce.account import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
 from polinfer.reproduce.claims import Verdict
 from polinfer.reproduce.markdown import LEGEND
 from polinfer.reproduce.tables import group_lines
@@ -77,7 +77,7 @@ def as_page(account: Account, command: str) -> str:
         '<h2 id="settings">Settings that the paper leaves open</h2>',
         _table(("setting", "ours", "reason"), ((c.name, str(c.value), c.reason) for c in account.choices)),
         '<h2 id="time">Time</h2>',
-        _times(account),
+        _table(TIME_HEAD, time_rows(account)),
         '<p class="about">'
         + _text(", ".join(f"{name} {number}" for name, number in account.versions.items()))
         + "</p>",
@@ -99,20 +99,8 @@ def _claims(account: Account) -> str:
 
 
 def _apart(account: Account) -> str:
-    head = ("experiment", "row", "number", "paper", "ours", "what it estimates", "apart, in deviations")
-    rows = (
-        (
-            one.experiment,
-            one.row,
-            one.column,
-            f"{one.printed.mean:g}",
-            f"{one.found:.3g}",
-            "" if one.exact is None else f"{one.exact:.3g}",
-            f"{one.size:.1f}",
-        )
-        for one in account.disagreements
-    )
-    return "<p>The largest disagreement with the paper in each experiment:</p>" + _table(head, rows)
+    told = "<p>The largest disagreement with the paper in each experiment:</p>"
+    return told + _table(APART_HEAD, apart_rows(account))
 
 
 def _section(section: Section) -> str:
@@ -155,19 +143,6 @@ def _figure(figure: Figure, name: str) -> str:
     caption = name.removesuffix(".png").replace("-ours", ", ours beside the paper")
     image = f'<img alt="{_text(caption)}" src="data:image/png;base64,{data}">'
     return f"<figure>{image}<figcaption>{_text(caption)}</figcaption></figure>"
-
-
-def _times(account: Account) -> str:
-    rows = (
-        (
-            section.experiment.title,
-            str(section.units - section.waiting),
-            f"{section.times.seconds / 60:.1f}",
-            f"{section.times.cpu_seconds / 60:.1f}",
-        )
-        for section in account.sections
-    )
-    return _table(("experiment", "units", "minutes", "processor minutes"), rows)
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
