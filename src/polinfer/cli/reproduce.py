@@ -141,6 +141,7 @@ def _progress(todo: list[Unit], total: int, store: Store) -> Iterator[Finished]:
         finally:
             over.set()
             watcher.join()
+            bar.update(task, state="")
 
 
 def _running(todo: list[Unit], store: Store) -> str:
