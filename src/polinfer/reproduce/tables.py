@@ -15,7 +15,7 @@ from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Re
 from polinfer.reproduce.unit import SAMPLED, TRAINED
 from polinfer.tabular import tabulate
 
-PAPER, MEASURED, EXACT = "paper", "measured", "exact"
+PAPER, MEASURED, EXACT, REFERENCE = "paper", "measured", "exact", "reference"
 
 
 class Line(NamedTuple):
@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
     group: str
     policy: str
-    source: str  # paper, measured or exact
+    source: str  # paper, measured, exact or reference
     cells: tuple[str, ...]
     ours: bool  # not among the paper's rows
 
@@ -58,11 +58,17 @@ def make_table(experiment: Experiment, results: Results) -> Table:
             lines.append(Line(row.group, row.label, PAPER, (*told, ""), ours=False))
         if found is not None:
             cells = [_measured(found, column) for column in experiment.columns]
-            source = MEASURED if row.method in (*TRAINED, *SAMPLED, "chance") else EXACT
-            lines.append(
-                Line(row.group, row.label, source, (*cells, _distance(found, results)), ours=row.extra)
-            )
+            cells.append(_distance(found, results))
+            lines.append(Line(row.group, row.label, _source(found), tuple(cells), ours=row.extra))
     return Table((*(column.name for column in experiment.columns), "distance to aim"), tuple(lines))
+
+
+def _source(found: Found) -> str:
+    """Say where a number is from: a posterior with standard errors is a long run of sampling."""
+    if found.row.method in (*TRAINED, *SAMPLED, "chance"):
+        return MEASURED
+    sampled = "policy_stderr" in found and bool(found["policy_stderr"].any())
+    return REFERENCE if sampled else EXACT
 
 
 def disagreements(experiment: Experiment, results: Results) -> list[Disagreement]:
