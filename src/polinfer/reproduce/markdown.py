@@ -13,8 +13,9 @@ from polinfer.storage import write_atomically
 LEGEND = (
     "`paper` is what the paper prints, mean ± deviation over runs; `measured` is ours, with the standard "
     "error of the mean in brackets; `exact` is computed; `reference` is a long tempered run, kept in the "
-    "package. Lines marked with * are ours, beside what the paper shows. The distance is the total variation to the line that a method estimates (the posterior for VSMC "
-    "and wake, the exact soft policy for SAC), weighted by where that one goes."
+    "package. Lines marked with * are ours, beside what the paper shows. The distance is the total variation "
+    "to the line that a method estimates (the posterior for VSMC and wake, the exact soft policy for SAC), "
+    "weighted by where that one goes."
 )
 
 
