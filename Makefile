@@ -9,7 +9,7 @@ DOCS_SETUP := $(VENV)/.installed-docs
 
 help:
 	@echo "make demo   set up, plan on the built-in problem, leave pictures in runs/demo"
-	@echo "make test   set up, then lint, types, doctests and tests"
+	@echo "make test   set up, then lint, types, doctests and tests (.venv/bin/pytest -m slow runs the long ones)"
 	@echo "make docs   set up, then build the documentation in docs/_build/html"
 	@echo "make clean  remove everything that these commands made"
 

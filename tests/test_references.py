@@ -16,7 +16,11 @@ from polinfer.references import list_references, reference_for
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 # Twelve thousand policies at most; the rest has a hundred million and more.
-ENUMERABLE = [("gridworld/ablation", 1.0), ("tireworld/4", 0.2), ("tireworld/4", 1.0)]
+ENUMERABLE = [
+    ("gridworld/ablation", 1.0),
+    pytest.param("tireworld/4", 0.2, marks=pytest.mark.slow),
+    pytest.param("tireworld/4", 1.0, marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("domain", "scale"), ENUMERABLE)

@@ -384,7 +384,10 @@ def test_the_dealer_has_the_law_of_gymnasiums(open_card, flags):
         )
 
 
-@pytest.mark.parametrize("least", [0, 17, 20])
+@pytest.mark.parametrize(
+    "least",
+    [0, pytest.param(17, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.slow)],
+)
 def test_endings_are_as_frequent_as_in_gymnasium(least):
     table, episodes = table_of(False, True), 20_000
     want = exact.evaluate_policy(table, policy_from(table, least)).endings

@@ -352,6 +352,7 @@ TWO_STEP = Plain(
 )
 
 
+@pytest.mark.slow
 def test_world_average_is_a_mean_over_sampled_worlds():
     """Draw worlds, weigh every policy in each, average: the exact answer lies within the standard error."""
     mdp, worlds = TWO_STEP, 200_000

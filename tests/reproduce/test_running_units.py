@@ -139,6 +139,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
             process.wait()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_runs_its_unit_again(
     cluster: tuple[str, list[subprocess.Popen[bytes]]], undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -102,7 +102,22 @@ def name_of(config: SweepConfig) -> str:
     return ",".join(f"{k}={v}" for k, v in changed.items()) or "default"
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=name_of)
+# Every setting once; what only combines them is slow.
+RARE = (
+    SweepConfig(particles=3, resample_below=1, resampling="multinomial"),
+    SweepConfig(resample_below=0),
+    SweepConfig(resample_below=1, resampling="stratified"),
+    SweepConfig(particles=3, deterministic=False, coupled=False, resample_below=1),
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(config, id=name_of(config), marks=[pytest.mark.slow] if config in RARE else [])
+        for config in CONFIGS
+    ],
+)
 def test_mean_evidence_is_exact(config: SweepConfig) -> None:
     sweeps = sweep_many(atlas(), config, SWEEPS[config.particles])
     # Episodes must end at different times, and not all within the horizon: that is where sums go wrong.

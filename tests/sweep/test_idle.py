@@ -32,7 +32,7 @@ def sweeps_of(mdp: MDP, config: SweepConfig) -> Sweep:
     ("domain", "below"),
     [
         ("blackjack", 0.5),
-        ("tireworld/1", 1.0),
+        pytest.param("tireworld/1", 1.0, marks=pytest.mark.slow),
         pytest.param("blackjack", 1.0, marks=pytest.mark.slow),
         pytest.param("tireworld/1", 0.5, marks=pytest.mark.slow),
     ],

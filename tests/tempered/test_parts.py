@@ -97,6 +97,7 @@ def test_the_ladder_of_the_whole_has_the_scales_that_were_asked_for() -> None:
     assert abs(path.ladder_return[0] - np.mean(every)) < 5 * np.std(every) / np.sqrt(1600)
 
 
+@pytest.mark.slow
 def test_the_way_back_estimates_the_inverse_evidence_without_bias() -> None:
     """Many small islands: each too high on average, and right together."""
     table = scaled(3.0).table()
