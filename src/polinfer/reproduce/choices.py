@@ -55,7 +55,7 @@ TIREWORLD_HORIZON = Choice(
 ADVISING_HORIZON = Choice("horizon of Advising", 40, "the competition's; the paper prints none")
 RED_CELLS = Choice(
     "red cells of the grid worlds",
-    "see docs/gridworld",
+    "see docs/problems",
     "the paper shows them in a figure without saying which they are: two corners, and the centre",
 )
 EDGES = Choice(
@@ -65,7 +65,7 @@ EDGES = Choice(
 )
 ENCODING = Choice(
     "what networks see",
-    "one-hot cell; counts and flags",
+    "grids: one-hot column and row; others: counts and flags",
     "the paper says only that all networks have two hidden layers of 64",
 )
 BLACKJACK_START = Choice(

@@ -227,7 +227,6 @@ def _derive(row: Row, outcome: Outcome, times: Times | None) -> Outcome:
     if "trace.log_evidence" in outcome:
         trace = np.asarray(outcome["trace.log_evidence"], np.float64)
         arrays["log_evidence"] = trace[-max(1, round(_LAST * len(trace))) :].mean(axis=0)
-        arrays.setdefault("log_evidence_lower", arrays["log_evidence"])
     if times is not None and row.method in (*TRAINED, *SAMPLED):
         arrays["seconds"] = np.array([times.seconds / len(outcome["mean"])])
     return Outcome(arrays)
