@@ -76,8 +76,10 @@ EXPERIMENT = Experiment(
     name="accuracy",
     title="How near the posterior",
     place=_PLACE,
-    about="Ours: every method that estimates the posterior, beside the posterior itself.  Bounds of sweeps are "
-    "on the mean log evidence over draws of as many worlds, which lies above log Z.",
+    about=(
+        "Ours: every method that estimates the posterior, beside the posterior itself.  Bounds of sweeps are "
+        "on the mean log evidence over draws of as many worlds, which lies above log Z."
+    ),
     rows=tuple(row for name in _PROBLEMS for row in _rows(name)),
     columns=(
         Column("return", "mean"),
