@@ -44,7 +44,8 @@ class Report(OutputFlags):
         store = Store(self.results)
         account = _gather(store, self.budget)
         command = f"polinfer reproduce all --budget {account.budget.name}"
-        page = write_report(account, self.out or self.results / "report.html", command)
+        page = self.out or self.results / "report.html"
+        write_page(account, page, command)
         if self.markdown is not None:
             write_markdown(account, self.markdown, command)
             write_json(self.markdown / "numbers.json", as_json(account))
@@ -68,12 +69,6 @@ def has_results(store: Store, budget: Budget) -> bool:
     """Whether any trained unit of a budget is finished; exact answers belong to all budgets."""
     units = (unit for experiment in EXPERIMENTS.values() for unit in experiment.units(budget))
     return any(unit.is_trained and store.read(unit) is not None for unit in units)
-
-
-def write_report(account: Account, path: Path, command: str) -> Path:
-    """Write the page; return where it is."""
-    write_page(account, path, command)
-    return path
 
 
 def claims_table(account: Account) -> Table:

@@ -15,11 +15,12 @@ import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from polinfer.cli.output import OutputFlags, print_json, remarks, tables
-from polinfer.cli.report import claims_table, write_report
+from polinfer.cli.report import claims_table
 from polinfer.errors import PolinferError, check_at_least, suggest
 from polinfer.reproduce.account import as_json, gather
 from polinfer.reproduce.budgets import budget_named
 from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.page import write_page
 from polinfer.reproduce.run import Finished, missing, run_units
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
@@ -69,7 +70,8 @@ class Reproduce(OutputFlags):
         with _progress(todo, len(units), store) as finished:
             failed = run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
         account = gather(store, budget, names)
-        page = write_report(account, self.out / "report.html", self._command())
+        page = self.out / "report.html"
+        write_page(account, page, self._command())
         if self.json:
             print_json(as_json(account) | {"report": str(page)})
         else:

@@ -82,5 +82,3 @@ _SOLVERS: dict[str, Callable[..., Floats]] = {
     "inference": lambda table: exact.control_as_inference(table).policy,
     "statewise": lambda table: exact.statewise_posterior(table).policy,
 }
-ANSWERS = (*_SOLVERS, "posterior", "chance")
-"""The methods of units that are computed; chance is the uniform policy by episodes."""
