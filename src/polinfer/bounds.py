@@ -1,8 +1,8 @@
 """What is known of ``log Z``: bounds from both sides, by fresh sweeps or on the way back from a sample.
 
-Mind what they bound.  ``exact`` and ``tempered`` speak of the paper's ``Z``, the mean of ``exp(J)``.  Sweeps
-through M worlds speak of ``E_w[log Z_w]``, the mean log evidence over draws of M worlds, which lies above
-``log Z`` and comes down to it as M grows.
+Mind what they bound.  ``exact``, ``tempered`` and sweeps with exact weights speak of the paper's ``Z``, the
+mean of ``exp(J)``.  Other sweeps through M worlds speak of ``E_w[log Z_w]``, the mean log evidence over draws
+of M worlds, which lies above ``log Z`` and comes down to it as M grows.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ def bound_evidence(posterior: Posterior, sweeps: int, seed: int) -> EvidenceBoun
     if posterior.method == "tempered":
         return _bound_on_the_way_back(posterior, seed)
     if posterior.method == "particles":
-        config = SweepConfig(**posterior.settings["particles"]["sweep"])
-        even = jax.tree.map(jnp.zeros_like, posterior.proposal)
-        return _bound_by_sweeps(replace(posterior, proposal=even), config, sweeps, seed)
+        made = posterior.settings["particles"]
+        even = replace(posterior, proposal=jax.tree.map(jnp.zeros_like, posterior.proposal))
+        exactly = made.get("weights") == "exact"
+        return _bound_by_sweeps(even, SweepConfig(**made["sweep"]), exactly, sweeps, seed)
     trained = config_of(posterior.settings, posterior.method)
     assert isinstance(trained, TrainConfig)
-    return _bound_by_sweeps(posterior, trained.sweep, sweeps, seed)
+    return _bound_by_sweeps(posterior, trained.sweep, trained.weights == "exact", sweeps, seed)
 
 
 def _bound_on_the_way_back(posterior: Posterior, seed: int) -> EvidenceBounds:
@@ -73,9 +74,11 @@ def _bound_on_the_way_back(posterior: Posterior, seed: int) -> EvidenceBounds:
     return lower._replace(upper=upper.log_evidence, upper_stderr=upper.stderr)
 
 
-def _bound_by_sweeps(posterior: Posterior, config: SweepConfig, sweeps: int, seed: int) -> EvidenceBounds:
+def _bound_by_sweeps(
+    posterior: Posterior, config: SweepConfig, exactly: bool, sweeps: int, seed: int
+) -> EvidenceBounds:
     """Sweep from each seed's proposal, and again in the same worlds with a policy kept."""
-    view, both = posterior.view, can_condition(config)
+    view, both = posterior.view, exactly or can_condition(config)
     if config.particles * config.worlds > _LARGE:
         sweeps = sweeps // _WORTH
     each = max(2, -(-sweeps // posterior.seeds))
@@ -87,7 +90,7 @@ def _bound_by_sweeps(posterior: Posterior, config: SweepConfig, sweeps: int, see
         def one(number: Any) -> tuple[Any, Any, Any]:
             own = derive_words(words, number)
             if both:
-                found = bracket_evidence(own, view, log_proposal, config)
+                found = bracket_evidence(own, view, log_proposal, config, exact_weights=exactly)
                 return found.lower, found.upper, jax.nn.softmax(found.log_weight)
             sweep = run_sweep(own, view, log_proposal, config)
             return sweep.log_evidence, jnp.nan, jax.nn.softmax(sweep.log_weight[-1])

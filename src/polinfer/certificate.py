@@ -27,7 +27,7 @@ class Certificate(NamedTuple):
     """The account of one answer; None where a number does not apply or cannot be had."""
 
     target: str
-    log_evidence_lower: float | None  # on log Z; from sweeps, on its mean over as many worlds as were used
+    log_evidence_lower: float | None  # on log Z; without exact weights, on its mean over a sweep's worlds
     log_evidence_upper: float | None  # on the same, as far as it starts from the posterior
     log_evidence_stderr: float | None  # of the lower bound
     log_evidence_upper_stderr: float | None
@@ -49,8 +49,8 @@ def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Cer
     """Judge `posterior`; what was trained or is made of particles runs some fresh sweeps for it.
 
     Both bounds on ``log Z`` are means of random numbers, so a small gap may come out negative.  See
-    `polinfer.bounds` for what they bound: for a sample of whole policies the paper's ``Z``, for sweeps the
-    mean of ``log Z_w`` over worlds.
+    `polinfer.bounds` for what they bound: for a sample of whole policies and with exact weights the paper's
+    ``Z``, for other sweeps the mean of ``log Z_w`` over worlds.
 
     Examples
     --------
@@ -123,6 +123,8 @@ def _target(posterior: Posterior) -> str:
     if posterior.method in ("exact", "tempered"):
         return "1: exp(E[R]), the paper's definition"
     settings = posterior.settings.get("train", posterior.settings.get("particles", {}))
+    if settings.get("weights") == "exact":
+        return "1: exp(E[R]), the paper's definition"
     worlds = int(settings.get("sweep", {}).get("worlds", 1))
     if worlds == 1:
         return "2: E[softmax R], one world per sweep"

@@ -131,13 +131,14 @@ def _diagnose_sample(posterior: Posterior, whole: PolicyPosterior) -> list[str]:
         f"standard error of {typical:.3f} (total variation, mean over states), at most {worst:.3f} for one "
         "action."
     ]
-    if posterior.method == "particles":
+    by_worlds = posterior.method == "particles" and posterior.settings["particles"].get("weights") != "exact"
+    if by_worlds:
         worlds = posterior.settings["particles"]["sweep"]["worlds"]
         found.append(
             f"Each policy was judged in {worlds:,} worlds: with fewer, luck counts as evidence, and log Z is "
             "that of so many worlds."
         )
-    elif posterior.settings["tempered"].get("rollouts") is not None:
+    elif posterior.settings.get("tempered", {}).get("rollouts") is not None:
         rollouts = posterior.settings["tempered"]["rollouts"]
         found.append(
             f"Each policy was judged by {rollouts:,} rollouts: with fewer, luck counts as evidence, and log "

@@ -14,6 +14,8 @@ from polinfer.baselines.sac_config import sac_config
 from polinfer.errors import PolinferError, suggest
 from polinfer.learning.proposal import TableProposal
 from polinfer.learning.train import TrainConfig
+from polinfer.learning.view import table_of
+from polinfer.mdp import MDP
 from polinfer.methods import METHODS
 from polinfer.particles import ParticleConfig, particle_posterior
 from polinfer.posterior import Posterior
@@ -75,13 +77,18 @@ def infer(
         return infer_exact(mdp, **_only(settings, ("limit", "top", "samples")))
     if method in ("tempered", "particles"):
         return infer_sampled(mdp, method, sampling_config(method, **settings), seed=seed)
-    config = config_for(method, **settings)
+    config = config_for(method, method == "wake" and has_table(mdp), **settings)
     return train(mdp, method, config, seed=seed, seeds=seeds, progress=progress)
 
 
-def config_for(method: str, **settings: Any) -> Config:
+def config_for(method: str, on_table: bool = False, /, **settings: Any) -> Config:
     """Return the checked configuration of a method that trains, with some fields set by name."""
-    return sac_config(**settings) if method == "sac" else train_config(method, **settings)
+    return sac_config(**settings) if method == "sac" else train_config(method, on_table, **settings)
+
+
+def has_table(mdp: Problem) -> bool:
+    """Return whether `mdp` is small enough for a table."""
+    return isinstance(mdp, MDP) and table_of(mdp) is not None
 
 
 def infer_exact(
@@ -100,6 +107,8 @@ _MEANS: dict[str, dict[str, Any]] = {
     "iwae": {"resample_below": 0.0},
     "wake": {"objective": "wake"},
 }
+_EXACT: dict[str, Any] = {"weights": "exact", "particles": 200, "worlds": 1, "resample_below": 0.0}
+"""Of wake on tables.  Worlds would only guide the resampling, which loses policies that are paid late."""
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "wake": {
         "particles": 100,
@@ -120,10 +129,13 @@ def sampling_config(method: str, **settings: Any) -> SamplingConfig:
         known = [name for name in TemperedConfig.__dataclass_fields__ if name != "scales"]
         return TemperedConfig(**_only(settings, known, method))
     sweep = list(SweepConfig.__dataclass_fields__)
-    _only(settings, [*sweep, "sweeps"], method)
+    _only(settings, [*sweep, "sweeps", "weights"], method)
     default = ParticleConfig()
+    if "worlds" in settings and "weights" not in settings:
+        # Who speaks of worlds wants to be judged by them.
+        default = ParticleConfig(SweepConfig(particles=500), weights="worlds")
     chosen = replace(default.sweep, **{k: v for k, v in settings.items() if k in sweep})
-    return ParticleConfig(chosen, settings.get("sweeps", default.sweeps))
+    return replace(default, sweep=chosen, **{k: v for k, v in settings.items() if k not in sweep})
 
 
 def infer_sampled(
@@ -169,8 +181,11 @@ def infer_sampled(
     return Posterior(mdp, table, method, proposal, 1, settings, empty_trace(1), whole)
 
 
-def train_config(method: str, **settings: Any) -> TrainConfig:
-    """Return the configuration that `method` stands for, with some fields set by name."""
+def train_config(method: str, on_table: bool = False, /, **settings: Any) -> TrainConfig:
+    """Return the configuration that `method` stands for, with some fields set by name.
+
+    On a table, ``wake`` weighs policies exactly unless the settings speak of weights or worlds.
+    """
     sweep_fields = SweepConfig.__dataclass_fields__
     train_fields = {k: v for k, v in TrainConfig.__dataclass_fields__.items() if k != "sweep"}
     for name in settings:
@@ -183,7 +198,8 @@ def train_config(method: str, **settings: Any) -> TrainConfig:
     for name, value in forced.items():
         if settings.get(name, value) != value:
             raise PolinferError(f"method {method!r} means {name}={value}; leave {name} out or use vsmc")
-    given = {**_DEFAULTS.get(method, {}), **settings, **forced}
+    exactly = _EXACT if on_table and method == "wake" and not {"weights", "worlds"} & settings.keys() else {}
+    given = {**_DEFAULTS.get(method, {}), **exactly, **settings, **forced}
     sweep = SweepConfig(**{k: v for k, v in given.items() if k in sweep_fields})
     return TrainConfig(sweep=sweep, **{k: v for k, v in given.items() if k in train_fields})
 

@@ -1,12 +1,12 @@
 """The particle posterior: a sweep's own weighted policies as the answer, without a network.
 
-With many particles and worlds the weighted policies of one sweep are a sample of the posterior (target 1).
-Sweeps are independent, so standard errors come from the spread between them.
+The weighted policies of one sweep are a sample of the posterior (target 1): with exact weights, see
+`polinfer.sweep.weighing`, or as its worlds grow many.  Sweeps are independent, so standard errors come from
+the spread between them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact.evaluation import deterministic_returns, uniform_policy
+from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats, PolicyPosterior
+from polinfer.learning.objective import Weights
 from polinfer.learning.proposal import log_policy
 from polinfer.sweep.compiled import run_sweep
 from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import derive_words, seed_words
 from polinfer.sweep.record import Sweep
+from polinfer.sweep.weighing import draw_fill, make_weigher
 from polinfer.tabular.table import TabularMDP
-from polinfer.tempered.evaluator import choices_of, visits_of
 from polinfer.tempered.reweighting import pool
 from polinfer.whole import describe_sample, reach_policy
 
@@ -37,11 +39,15 @@ _DRAWN = 1000  # policies kept for questions about whole policies
 class ParticleConfig:
     """Settings of the particle posterior."""
 
-    sweep: SweepConfig = field(default_factory=lambda: SweepConfig(particles=500, worlds=200))
+    sweep: SweepConfig = field(default_factory=lambda: SweepConfig(particles=2000, resample_below=0.0))
     sweeps: int = 40
     """Independent sweeps whose answers are averaged."""
+    weights: Weights = "exact"
+    """What a policy is weighed by at the end of a sweep: its exact J, or its return in the sweep's worlds."""
 
     def __post_init__(self) -> None:
+        if self.weights not in ("worlds", "exact"):
+            raise PolinferError(f"weights must be worlds or exact, got {self.weights!r}")
         check_at_least("sweeps", self.sweeps, 2)
         if not self.sweep.deterministic or self.sweep.memo_refresh > 0:
             raise PolinferError(
@@ -52,7 +58,7 @@ class ParticleConfig:
 class Population(NamedTuple):
     """The weighted policies of one sweep."""
 
-    actions: NDArray[np.int32]  # [N, S]; -1 where the particle never came
+    actions: NDArray[np.int32]  # [N, S]; with weights from worlds, -1 where the particle never came
     weight: Floats  # [N], sums to one
     log_evidence: float
 
@@ -68,36 +74,56 @@ def particle_posterior(
     with jax.enable_x64(False):
         populations = []
         for number in range(config.sweeps):
-            populations.append(_sweep(table, config.sweep, seed, number))
+            populations.append(_sweep(table, config, seed, number))
             if progress is not None:
                 progress(number + 1, config.sweeps)
     marginals = np.stack([marginal_policy(table, population) for population in populations])
     evidence = np.array([population.log_evidence for population in populations])
     log_evidence, log_evidence_stderr = pool(evidence)
+    share = sweep_shares(evidence, config.weights)
     random = np.random.default_rng(seed)
-    sample = np.concatenate(
-        [draw_policies(table, population, -(-_DRAWN // config.sweeps), random) for population in populations]
-    )
+    # At least one of each sweep, so that each has a mean of its own.
+    counts = np.maximum(1, np.rint(_DRAWN * share).astype(np.int64))
+    drawn = [draw_policies(table, *of, random) for of in zip(populations, counts.tolist(), strict=True)]
+    sample = np.concatenate(drawn)
     returns = deterministic_returns(table, sample)
-    # The first draw of each sweep, the second, ...: their means are independent between sweeps.
-    means = returns.reshape(config.sweeps, -1).mean(axis=1)
-    root = math.sqrt(config.sweeps)
+    means = np.array([part.mean() for part in np.split(returns, np.cumsum(counts)[:-1])])
+    policy, policy_stderr = average_sweeps(marginals, share)
+    expected_return, expected_return_stderr = average_sweeps(means, share)
     whole = describe_sample(
         table,
         sample,
         returns,
         log_evidence=log_evidence,
         log_evidence_stderr=log_evidence_stderr,
-        expected_return=float(means.mean()),
-        expected_return_stderr=float(means.std(ddof=1) / root),
-        policy_stderr=marginals.std(axis=0, ddof=1) / root,
-        reach_policy=reach_policy(
-            marginals.mean(axis=0), choices_of(table).state, sample, visits_of(table, sample)
-        ),
+        expected_return=float(expected_return),
+        expected_return_stderr=float(expected_return_stderr),
+        policy_stderr=policy_stderr,
+        reach_policy=reach_policy(policy, choices_of(table).state, sample, visits_of(table, sample)),
         seed=seed,
     )
     sizes = [float(1 / (population.weight**2).sum()) for population in populations]
-    return marginals.mean(axis=0), whole, sizes
+    return policy, whole, sizes
+
+
+def sweep_shares(log_evidence: Floats, weights: Weights) -> Floats:
+    """Return how much each sweep counts, ``[K]``, summing to one.
+
+    With exact weights all estimate one ``Z``, and count by their estimates: numerator and denominator are
+    then unbiased.  The evidence of a sweep's worlds tells how lucky those are, so without they count alike.
+    """
+    if weights == "worlds":
+        return np.full(len(log_evidence), 1.0 / len(log_evidence))
+    relative = np.exp(log_evidence - log_evidence.max())
+    return np.asarray(relative / relative.sum())
+
+
+def average_sweeps(values: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Return the mean over sweeps ``[K, ...]`` by their shares, and its standard error (of a ratio)."""
+    mean = np.tensordot(share, values, axes=1)
+    apart = share.reshape(-1, *[1] * (values.ndim - 1)) * (values - mean)
+    count = len(share)
+    return mean, np.sqrt((apart**2).sum(axis=0) * count / (count - 1))
 
 
 def gather_policies(sweep: Sweep, num_states: int) -> NDArray[np.int32]:
@@ -139,8 +165,13 @@ def draw_policies(
     return np.where(drawn >= 0, drawn, fresh).astype(np.int32)
 
 
-def _sweep(table: TabularMDP, config: SweepConfig, seed: int, number: int) -> Population:
-    record = _run(table, config)(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
+def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int) -> Population:
+    words = derive_words(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
+    if config.weights == "exact":
+        weighed = _run_exactly(table, config.sweep)(words)
+        weight = np.exp(np.asarray(weighed.log_weight, np.float64))
+        return Population(np.asarray(weighed.actions), weight / weight.sum(), float(weighed.log_evidence))
+    record = _run(table, config.sweep)(words)
     last = np.asarray(record.log_weight[-1], np.float64)
     weight = np.exp(last - last.max())
     return Population(
@@ -153,7 +184,14 @@ def _run(table: TabularMDP, config: SweepConfig) -> Any:
     """Return the compiled sweep with the uniform proposal."""
     even = log_policy(jnp.zeros((table.num_states, table.num_actions)), jnp.asarray(table.legal_actions))
 
-    def run(words: Any, number: Any) -> Sweep:
-        return run_sweep(derive_words(words, number), table, lambda state: even[state], config)
+    def run(words: Any) -> Sweep:
+        return run_sweep(words, table, lambda state: even[state], config)
 
     return jax.jit(run)
+
+
+@lru_cache(maxsize=16)
+def _run_exactly(table: TabularMDP, config: SweepConfig) -> Any:
+    """Return the compiled sweep with the uniform proposal, and exact weights in the end."""
+    run, weigh = _run(table, config), make_weigher(table)
+    return jax.jit(lambda words: weigh(run(words), draw_fill(words, config.particles, table.num_states)))

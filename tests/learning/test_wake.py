@@ -189,9 +189,31 @@ def test_worlds_are_what_brings_wake_to_the_posterior() -> None:
     assert distance(one).min() > CLOSE
 
 
+def test_with_exact_weights_one_world_is_enough() -> None:
+    settings = {"particles": 60, "sweeps": 500, "seeds": 2, "proposal": "table", "learning_rate": 0.03}
+    one = polinfer.infer(FORK, "wake", **settings)
+    assert one.settings["train"]["weights"] == "exact"
+    assert one.settings["train"]["sweep"]["worlds"] == 1
+    assert distance(one).max() < CLOSE
+    evidence = one.trace.log_evidence[-50:].mean(axis=0)
+    truth = exact.policy_posterior(FORK).posterior
+    assert truth is not None
+    assert (abs(evidence - truth.log_evidence) < 0.05).all()
+    assert polinfer.certify(one, sweeps=10).target.startswith("1: exp(E[R]), the paper's")
+
+
+def test_who_speaks_of_worlds_is_judged_by_them() -> None:
+    assert train_config("wake", True).weights == "exact"
+    assert train_config("wake", True, worlds=7).weights == "worlds"
+    assert train_config("wake", True, worlds=7).sweep.resample_below == SweepConfig().resample_below
+    assert train_config("wake", True, weights="worlds").sweep.worlds >= 50
+    assert train_config("wake").weights == train_config("vsmc", True).weights == "worlds"
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"weights": "rough"}, "weights must be worlds or exact, got 'rough'"),
         ({"baseline": "running"}, "'wake' has no score term"),
         ({"baseline": "leave-one-out", "sweeps_per_update": 2}, "'wake' has no score term"),
         ({"worlds": 0}, "worlds must be at least 1"),
@@ -204,6 +226,14 @@ def test_worlds_are_what_brings_wake_to_the_posterior() -> None:
 def test_bad_values_are_named(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(PolinferError, match=words):
         polinfer.infer(FORK, "wake", **settings)
+
+
+def test_exact_weights_are_for_wake_on_tables() -> None:
+    with pytest.raises(PolinferError, match="belong to method wake"):
+        polinfer.infer(FORK, "vsmc", weights="exact")
+    for problem in (PlainTable(FORK), polinfer.make("advising/3")):
+        with pytest.raises(PolinferError, match="need a problem that fits a table"):
+            polinfer.infer(problem, "wake", weights="exact", sweeps=2)
 
 
 def test_an_unknown_objective_is_named() -> None:

@@ -122,7 +122,9 @@ def test_a_kept_policy_is_the_first_particle_throughout(problem: str) -> None:
     def both(words: Any) -> Any:
         noise = draw_world_noise(words, mdp.horizon, 6, WORLDS)
         sweep = run_world_sweep(noise, mdp, propose, config)
-        lineage = pick_lineage(words, noise, sweep)
+        lineage = pick_lineage(
+            words, noise, sweep, sweep.log_weight[-1], jnp.zeros((sweep.action.shape[1], 0))
+        )
         fresh = draw_world_noise(derive_words(words, jnp.asarray(9)), mdp.horizon, 6, WORLDS)
         kept = keep_lineage(fresh._replace(words=noise.words, start=noise.start), lineage)
         return sweep, run_world_sweep(kept, mdp, propose, config)

@@ -33,7 +33,7 @@ from polinfer.cli.settings import (
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.evaluate import Mode, evaluate
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import infer_exact, infer_sampled
+from polinfer.infer import has_table, infer_exact, infer_sampled
 from polinfer.posterior import Posterior
 from polinfer.registry import Problem as AnyProblem
 from polinfer.runs import SUMMARY, choose_folder, train_in_folder
@@ -91,7 +91,8 @@ class Plan(OutputFlags):
             save(posterior, folder)
         else:
             # Everything is checked before the folder is touched: a bad request loses nothing.
-            config = config_of_flags(self.method, self.train, self.sac)
+            on_table = self.method == "wake" and has_table(mdp)
+            config = config_of_flags(self.method, self.train, self.sac, on_table)
             check_request(mdp, config, self.seed, self.seeds)
             folder = self._folder()
             posterior = self._train(mdp, config, folder)

@@ -14,6 +14,7 @@ import tyro
 from polinfer.baselines.sac_config import Preset, SacConfig, sac_config
 from polinfer.errors import PolinferError
 from polinfer.infer import SamplingConfig, sampling_config, train_config
+from polinfer.learning.objective import Weights
 from polinfer.learning.train import TrainConfig
 from polinfer.sweep.config import SweepConfig
 from polinfer.tempered.config import Moves, TemperedConfig
@@ -34,6 +35,9 @@ class TrainFlags(TrainConfig):
 
     sweep: tyro.conf.OmitArgPrefixes[SweepFlags] = field(default_factory=SweepFlags)
     """Settings of a sweep."""
+    weights: Weights | None = None  # type: ignore[assignment]
+    """What wake and particles weigh a policy by at the end of a sweep: its exact J (on tables, unless
+    --worlds is given), or its return in the sweep's worlds."""
 
     def __post_init__(self) -> None:
         """Leave the checks to `config_of_flags`."""
@@ -94,17 +98,17 @@ class TemperedFlags:
 
 
 _SHARED = ("width", "depth")
-_OF_PARTICLES = ("sweeps", *SweepConfig.__dataclass_fields__)
+_OF_PARTICLES = ("sweeps", "weights", *SweepConfig.__dataclass_fields__)
 
 
-def config_of_flags(method: str, train: TrainFlags, sac: SacFlags) -> Config:
+def config_of_flags(method: str, train: TrainFlags, sac: SacFlags, on_table: bool = False) -> Config:
     """Check the flags of a method that trains, and refuse those that belong to another."""
     if method == "sac":
         _refuse(method, _changed(train, _SHARED))
         named = {name: value for name, value in asdict(sac).items() if value is not None}
         return sac_config(**named, width=train.width, depth=train.depth)
     _refuse(method, _changed(sac))
-    return train_config_of(method, train)
+    return train_config_of(method, train, on_table)
 
 
 def sampling_config_of(
@@ -124,10 +128,10 @@ def refuse_all(method: str, train: TrainFlags, sac: SacFlags) -> None:
     _refuse(method, [*_changed(train), *_changed(sac)])
 
 
-def train_config_of(method: str, flags: TrainFlags) -> TrainConfig:
+def train_config_of(method: str, flags: TrainFlags, on_table: bool = False) -> TrainConfig:
     """Check the flags; where the user left a default, the method sets what it stands for."""
     named = {k: v for k, v in asdict(flags).items() if k != "sweep"} | asdict(flags.sweep)
-    return train_config(method, **{name: named[name] for name in _changed(flags)})
+    return train_config(method, on_table, **{name: named[name] for name in _changed(flags)})
 
 
 def _changed(flags: Any, shared: tuple[str, ...] = ()) -> list[str]:

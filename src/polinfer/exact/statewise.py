@@ -13,7 +13,6 @@ from polinfer.exact.evaluation import evaluate_policy
 from polinfer.exact.solution import Floats, Result, Solution
 from polinfer.tabular.table import TabularMDP
 
-_AT_ONCE = 1 << 16  # policies evaluated side by side
 DEFAULT_LIMIT = 1 << 25
 """The largest number of policies to enumerate for one state."""
 
@@ -125,28 +124,28 @@ def _choice(table: TabularMDP, state: int, below: list[int], limit: int) -> Floa
         raise TooLargeError(
             f"{table.state_names[state]}: {total:,} policies can follow, more than the limit of {limit:,}"
         )
-    own = np.flatnonzero(table.legal_actions[state])
+    # Policies are numbered with the last state as the lowest digit: what follows a state has a value for each
+    # way to choose in the states up to it, and repeats itself from there on.
+    value: dict[int, Floats] = {}
+    ways = 1
+    for s, legal in zip(below, actions, strict=True):
+        value[s] = np.concatenate([_worth(table, s, int(a), value, ways) for a in legal])
+        ways *= len(legal)
     log_mass = np.full(table.num_actions, -np.inf)
-    for first in range(0, total, _AT_ONCE):
-        number = np.arange(first, min(first + _AT_ONCE, total))
-        value: dict[int, Floats] = {}
-        for s, legal in zip(below, actions, strict=True):
-            number, digit = np.divmod(number, len(legal))
-            worth = [_worth(table, s, int(a), value, len(digit)) for a in legal]
-            value[s] = np.choose(digit, worth)
-        for a in own:
-            returns = _worth(table, state, int(a), value, len(number))
-            log_mass[a] = np.logaddexp(log_mass[a], np.logaddexp.reduce(returns))
+    for a in np.flatnonzero(table.legal_actions[state]):
+        returns = _worth(table, state, int(a), value, ways)
+        log_mass[a] = returns.max() + np.log(np.exp(returns - returns.max()).sum())
     mass = np.exp(log_mass - log_mass.max())
     return np.asarray(mass / mass.sum())
 
 
-def _worth(table: TabularMDP, state: int, action: int, value: dict[int, Floats], size: int) -> Floats:
-    """Return the expected return of an action under each of `size` policies."""
-    total = np.full(size, float(table.probability[state, action] @ table.reward[state, action]))
+def _worth(table: TabularMDP, state: int, action: int, value: dict[int, Floats], ways: int) -> Floats:
+    """Return the expected return of an action under each of the `ways` to choose in the states after it."""
+    total = np.full(ways, float(table.probability[state, action] @ table.reward[state, action]))
     for probability, successor in zip(
         table.probability[state, action], table.successor[state, action], strict=True
     ):
         if probability > 0 and int(successor) in value:
-            total += probability * value[int(successor)]
+            after = value[int(successor)]
+            total.reshape(-1, len(after))[:] += probability * after
     return total

@@ -42,6 +42,10 @@ def check_simulator(simulator: Simulator, config: TrainConfig) -> None:
         if not hasattr(simulator, number):
             raise PolinferError(f"{name} has no {number!r}; add it (see polinfer.sweep.Simulator)")
         check_at_least(number, getattr(simulator, number), 1)
+    if config.weights == "exact":
+        raise PolinferError(
+            "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
+        )
     if config.proposal == "table":
         raise PolinferError("proposal 'table' needs a problem that fits a table; use proposal 'network'")
     start = simulator.init(0)
@@ -57,7 +61,7 @@ def make_host_trainer(simulator: Simulator, config: TrainConfig) -> Trainer:
     view = EncodedView(simulator)
     _ = view.num_features  # Asked for here: inside a trace a simulator that uses JAX itself would be traced.
     learning = make_learning(view, config, by_table=False)
-    update = jax.jit(jax.vmap(learning.update))
+    update = jax.jit(jax.vmap(lambda state, sums, sweeps: learning.update(state, sums, sweeps, None)))
     start = jax.jit(jax.vmap(empty_sums))
     finish = jax.jit(jax.vmap(lambda sums, count: metrics_of(sums, count, config.sweep.particles), (0, None)))
 

@@ -17,6 +17,7 @@ from polinfer.sweep.record import Sweep
 
 Baseline = Literal["none", "running", "leave-one-out"]
 Objective = Literal["surrogate", "wake"]
+Weights = Literal["worlds", "exact"]
 
 
 def evidence_to_go(sweep: Sweep) -> Array:

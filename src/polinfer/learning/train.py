@@ -17,6 +17,7 @@ from polinfer.errors import PolinferError, check_at_least, check_share
 from polinfer.learning.objective import (
     Baseline,
     Objective,
+    Weights,
     evidence_to_go,
     leave_one_out,
     vsmc_coefficients,
@@ -29,6 +30,7 @@ from polinfer.sweep.compiled import run_sweep
 from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import derive_words, seed_words
 from polinfer.sweep.record import Sweep
+from polinfer.sweep.weighing import Weighed, draw_fill, make_weigher
 from polinfer.tabular.table import TabularMDP
 
 _RUNNING_MEMORY = 0.99
@@ -50,6 +52,9 @@ class TrainConfig:
     """The cosine decay ends at this share of the initial rate."""
     objective: Objective = "surrogate"
     """What an update ascends: the paper's surrogate, or the fit to the weighted particles (wake)."""
+    weights: Weights = "worlds"
+    """What 'wake' weighs a policy by at the end of a sweep: its return in the sweep's worlds, or, on tables,
+    its exact J.  With exact weights few worlds do not bias the answer."""
     baseline: Baseline = "none"
     """Control variate of the score term; 'none' as the paper."""
     proposal: ProposalKind = "network"
@@ -70,6 +75,12 @@ class TrainConfig:
             raise PolinferError(f"baseline must be none, running or leave-one-out, got {self.baseline!r}")
         if self.objective not in ("surrogate", "wake"):
             raise PolinferError(f"objective must be surrogate or wake, got {self.objective!r}")
+        if self.weights not in ("worlds", "exact"):
+            raise PolinferError(f"weights must be worlds or exact, got {self.weights!r}")
+        if self.weights == "exact" and self.objective != "wake":
+            raise PolinferError(
+                "weights 'exact' belong to method wake; the surrogate has those of its worlds"
+            )
         if self.objective == "wake" and self.baseline != "none":
             raise PolinferError("objective 'wake' has no score term; leave out the baseline")
         if self.objective == "wake" and self.sweep.refresh > 0:
@@ -145,20 +156,25 @@ def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
 def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
     """Compile training of `config` on `mdp`; equal arguments share one compilation."""
     learning = make_learning(mdp, config, by_table)
+    weigh = make_weigher(_table_for_weights(mdp)) if config.weights == "exact" else None
 
-    def sweeps_of(proposal: Proposal, words: Array, number: Array) -> Sweep:
+    def sweeps_of(proposal: Proposal, words: Array, number: Array) -> tuple[Sweep, Weighed | None]:
         log_proposal = log_proposal_of(mdp, proposal, by_table)
 
-        def one(index: Array) -> Sweep:
+        def one(index: Array) -> tuple[Sweep, Weighed | None]:
             own = derive_words(words, number, index)
-            return run_sweep(own, mdp, log_proposal, config.sweep)
+            sweep = run_sweep(own, mdp, log_proposal, config.sweep)
+            if weigh is None:
+                return sweep, None
+            fill = draw_fill(own, config.sweep.particles, _table_for_weights(mdp).num_states)
+            return sweep, weigh(sweep, fill)
 
         return jax.vmap(one)(jnp.arange(config.sweeps_per_update))
 
     def chunk(state: TrainState, first: Array, last: Array) -> tuple[TrainState, ChunkMetrics]:
         def update(number: Array, carry: tuple[TrainState, Sums]) -> tuple[TrainState, Sums]:
             state, sums = carry
-            return learning.update(state, sums, sweeps_of(state.proposal, state.words, number))
+            return learning.update(state, sums, *sweeps_of(state.proposal, state.words, number))
 
         state, sums = jax.lax.fori_loop(first, last, update, (state, empty_sums(state.proposal)))
         return state, metrics_of(sums, (last - first).astype(jnp.float32), config.sweep.particles)
@@ -173,7 +189,8 @@ class Learning(NamedTuple):
     """From records to a better proposal, whichever engine made the records."""
 
     init: Callable[[Sequence[int]], TrainState]
-    update: Callable[[TrainState, Sums, Sweep], tuple[TrainState, Sums]]  # one seed; sweeps [U, T, N]
+    # One seed; sweeps [U, T, N], and the policies of each sweep where they have exact weights.
+    update: Callable[[TrainState, Sums, Sweep, Weighed | None], tuple[TrainState, Sums]]
 
 
 def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
@@ -234,14 +251,21 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         state, action, weight = row
         return weighted(proposal, (state, weight * jax.nn.one_hot(action, mdp.num_actions)))
 
-    def update(state: TrainState, sums: Sums, sweeps: Sweep) -> tuple[TrainState, Sums]:
-        coefficients, baseline = coefficients_of(sweeps, state.baseline)
-        gradient = gradient_of(state.proposal, sweeps, coefficients)
+    def update(
+        state: TrainState, sums: Sums, sweeps: Sweep, weighed: Weighed | None = None
+    ) -> tuple[TrainState, Sums]:
+        if weighed is None:
+            coefficients, baseline = coefficients_of(sweeps, state.baseline)
+            gradient = gradient_of(state.proposal, sweeps, coefficients)
+            log_evidence = sweeps.log_evidence.mean()
+        else:
+            gradient, baseline = jax.grad(_misfit)(state.proposal, mdp, weighed), state.baseline
+            log_evidence = weighed.log_evidence.mean()
         change, optimiser = adam.update(gradient, state.optimiser)
         proposal = optax.apply_updates(state.proposal, change)
         flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
         sums = Sums(
-            log_evidence=sums.log_evidence + sweeps.log_evidence.mean(),
+            log_evidence=sums.log_evidence + log_evidence,
             ess=sums.ess + sweeps.ess.mean() / config.sweep.particles,
             ancestors=sums.ancestors + jax.vmap(unique_ancestors)(sweeps).mean(),
             gradient=sums.gradient + flat,
@@ -251,6 +275,23 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         return TrainState(proposal, optimiser, baseline, state.words), sums
 
     return Learning(init, update)
+
+
+def _table_for_weights(mdp: MDP) -> TabularMDP:
+    if not isinstance(mdp, TabularMDP):
+        raise PolinferError(
+            "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
+        )
+    return mdp
+
+
+def _misfit(proposal: Proposal, mdp: MDP, weighed: Weighed) -> Array:
+    """Return what is descended to fit whole policies ``[U, N, S]`` with exact weights."""
+    assert isinstance(mdp, TabularMDP)
+    chosen = weighed.actions[..., None] == jnp.arange(mdp.num_actions)
+    share = jnp.where(chosen, jnp.exp(weighed.log_weight)[..., None, None], 0.0).sum(axis=1).mean(axis=0)
+    decided = jnp.asarray(~mdp.absorbing, jnp.float32)[:, None]
+    return -_weigh(share * decided, table_log_policy(mdp, proposal)).sum()
 
 
 def _where_none_came(table: TabularMDP, weight: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,17 @@ def answer(unit: Unit) -> Outcome:
     mdp = make(unit.domain, **unit.options)
     if unit.method == "chance":
         return describe_run(_untrained(mdp), unit.settings["episodes"])
-    table = tabulate(mdp)
+    table = _table(mdp)
     if unit.method == "posterior":
         return _posterior(mdp, table)
     policy = _SOLVERS[unit.method](table, **unit.settings)
     return describe_policy(table, policy[None])
+
+
+@lru_cache(maxsize=8)
+def _table(mdp: Any) -> TabularMDP:
+    """Return `mdp` as a table; the answers to one problem share it."""
+    return tabulate(mdp)
 
 
 def _untrained(mdp: Any) -> Posterior:

@@ -42,6 +42,8 @@ class Unit:
         settings: dict[str, Any] = dict(self.settings)
         if self.is_trained:
             settings = asdict(config_for(self.method, **self.settings))
+            if settings.get("weights") == "worlds":
+                del settings["weights"]  # Units that were run before there was a choice keep their keys.
         elif self.method in SAMPLED:
             settings = asdict(sampling_config(self.method, **self.settings))
         described: dict[str, Any] = plain(

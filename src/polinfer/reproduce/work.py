@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from polinfer.storage import read_json, write_json
 from polinfer.training import train
 
 PROGRESS = "progress.json"
+_UNITS_KEPT = 12  # whose programs a worker keeps
+_units = count(1)  # done by this process
 
 
 class Done(NamedTuple):
@@ -70,7 +73,12 @@ def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Faile
         return Failed(unit, str(error))
     finally:
         _optimise(True)
-        # Programs of this unit are of no use to the next.
+        _forget_programs()
+
+
+def _forget_programs() -> None:
+    """Now and then drop compiled programs: neighbouring units share some, but all of them fill the memory."""
+    if next(_units) % _UNITS_KEPT == 0:
         jax.clear_caches()  # type: ignore[no-untyped-call]
 
 

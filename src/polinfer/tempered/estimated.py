@@ -21,11 +21,11 @@ import numpy as np
 
 from polinfer.errors import PolinferError
 from polinfer.exact.evaluation import deterministic_returns
+from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats, PolicyPosterior
 from polinfer.registry import Problem
 from polinfer.tabular.table import TabularMDP
 from polinfer.tempered.config import TemperedConfig
-from polinfer.tempered.evaluator import choices_of, visits_of
 from polinfer.tempered.reweighting import longest_step, pool, reweight
 from polinfer.tempered.rollouts import Judge, Judged, make_judge
 from polinfer.whole import describe_sample, reach_policy

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from polinfer.tempered.evaluator import Choices
+from polinfer.exact.returns import Choices
 
 
 class Population(NamedTuple):

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from polinfer.errors import PolinferError
 from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.returns import Choices, choices_of, gibbs_cost, make_returns, make_visits
 from polinfer.exact.solution import Floats
 from polinfer.tabular.table import TabularMDP
 from polinfer.tempered.components import Part, join, rest_return, split
 from polinfer.tempered.config import TemperedConfig
-from polinfer.tempered.evaluator import Choices, choices_of, gibbs_cost, make_returns, make_visits
 from polinfer.tempered.moves import Passed, Population, block_scan, gibbs_scan
 from polinfer.tempered.path import TemperedPath, TemperedPoint
 from polinfer.tempered.reweighting import longest_step, pool, reweight

@@ -1,4 +1,4 @@
-"""Exact ``J`` of many policies at once, in single precision: the inner loop of tempered sampling.
+"""Exact ``J`` of many policies at once, in single precision: for tempered sampling and exact weights.
 
 Policies lie along the last axis, so that everything is a product of matrices or an operation on long rows.
 """
