@@ -20,7 +20,7 @@ def exact() -> polinfer.Posterior:
 
 @pytest.fixture(scope="module")
 def trained() -> polinfer.Posterior:
-    return polinfer.infer(GRID, sweeps=200, seeds=3, learning_rate=1e-2)
+    return polinfer.infer(GRID, "vsmc", sweeps=200, seeds=3, learning_rate=1e-2)
 
 
 def test_action_probs_of_the_users_own_states(exact: polinfer.Posterior) -> None:

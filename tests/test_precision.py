@@ -13,7 +13,7 @@ def test_a_program_in_double_precision_trains_in_single() -> None:
     # pyRDDLGym-jax, for one, switches the whole process.
     loop = polinfer.make("continuation", rho=0.5, horizon=4)
     with jax.enable_x64(True):
-        posterior = polinfer.infer(loop, sweeps=20, particles=3)
+        posterior = polinfer.infer(loop, "vsmc", sweeps=20, particles=3)
         assert polinfer.evaluate(loop, posterior, episodes=10).length.shape == (1,)
     assert posterior.table_probs().dtype == np.float32
 

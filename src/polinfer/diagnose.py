@@ -11,7 +11,8 @@ from polinfer.posterior import Posterior
 from polinfer.tabular.table import TabularMDP
 from polinfer.trace import SacTrace, Trace
 
-_LOW_ESS = 0.3
+_LOW_ESS = 0.3  # share of the particles, step by step
+_FEW = 10  # effective policies in a sweep with exact weights: sweeps are averaged
 _LOW_ANCESTORS = 0.15
 _SPREAD = 0.1
 _UNMOVED = 0.05
@@ -52,9 +53,11 @@ def diagnose(posterior: Posterior) -> list[str]:
             f"Seeds end at different log Z-hat ({evidence.min():.3f} to {evidence.max():.3f}): "
             "some have not found what others have."
         )
-    particles = int(posterior.settings.get("train", {}).get("sweep", {}).get("particles", 1))
+    settings = posterior.settings.get("train", {})
+    particles, worlds = (int(settings.get("sweep", {}).get(name, 1)) for name in ("particles", "worlds"))
+    exactly = settings.get("weights") == "exact"
     if particles > 1:
-        if float(trace.ess[-last:].mean()) < _LOW_ESS:
+        if float(trace.ess[-last:].mean()) < (_FEW / particles if exactly else _LOW_ESS):
             warnings.append(
                 f"The effective sample size is {100 * float(trace.ess[-last:].mean()):.0f}% of {particles} "
                 "particles on average: few carry the weight; use more, or a smaller reward scale."
@@ -75,21 +78,33 @@ def diagnose(posterior: Posterior) -> list[str]:
     if table is not None and isinstance(posterior.view, TabularMDP):
         even = uniform_policy(posterior.view)
         moved = float(np.abs(table.mean(axis=0) - even)[~posterior.view.absorbing].sum(axis=-1).mean() / 2)
-        if moved < _UNMOVED:
+        if moved < _UNMOVED and not exactly:
             warnings.append(
                 f"The policy has hardly left the uniform one (total variation {moved:.3f}): train for more "
                 "sweeps or at a higher learning rate."
             )
-        if (posterior.view.initial > 0).sum() > 1:
+        if (posterior.view.initial > 0).sum() > 1 and not exactly:
             warnings.append(
                 "The start is random: each sweep conditions on one start, so J is that of the start drawn."
             )
-    about = (
-        "With one world per sweep, an average over sweeps tends to E[softmax R], not to exp(E[R]) where "
-        "transitions are random; and q is a mean-field answer: independent choices in different states."
-    )
     verdict = "Use with care." if not warnings else "Do not trust without a second look."
-    return [verdict, *warnings, about]
+    return [verdict, *warnings, _about_worlds(worlds, exactly)]
+
+
+def _about_worlds(worlds: int, exactly: bool) -> str:
+    if exactly:
+        target = "Policies were weighed by their exact J: the target is exp(E[R]), the paper's definition"
+    elif worlds == 1:
+        target = (
+            "With one world per sweep, an average over sweeps tends to E[softmax R], not to exp(E[R]) where "
+            "transitions are random"
+        )
+    else:
+        target = (
+            f"Policies were judged in {worlds:,} worlds per sweep: with more, the target comes nearer to "
+            "exp(E[R]) where transitions are random"
+        )
+    return f"{target}; and q is a mean-field answer: independent choices in different states."
 
 
 def _diagnose_sac(posterior: Posterior) -> list[str]:

@@ -30,7 +30,7 @@ from polinfer.whole import describe_sample
 
 def infer(
     mdp: Problem,
-    method: str = "vsmc",
+    method: str = "wake",
     *,
     seed: int = 0,
     seeds: int = 1,
@@ -44,8 +44,8 @@ def infer(
     mdp
         The problem: a JAX MDP, or a simulator in plain Python (for the methods that sweep).
     method
-        ``vsmc`` (the paper's), ``svi`` (the same with one particle), ``iwae`` (without resampling), ``wake``
-        (fit to the weighted policies of many worlds), ``tempered`` and ``particles`` (samples of whole
+        ``wake`` (fit to the weighted policies of sweeps), ``vsmc`` (the paper's), ``svi`` (the same with one
+        particle), ``iwae`` (without resampling), ``tempered`` and ``particles`` (samples of whole
         policies), or ``exact``; or the baseline ``sac``, discrete soft actor-critic.
     seed
         The first seed.

@@ -61,7 +61,8 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
     words = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--sweeps", "200", "--episodes", "100"]
     record = run_json(capsys, *words, "--out", str(tmp_path / "run"))
     assert record["seeds"] == 2
-    assert record["settings"]["train"]["sweep"]["particles"] == 10
+    assert record["method"] == "wake"
+    assert record["settings"]["train"]["weights"] == "exact"
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == record
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
         "config.json",
@@ -167,7 +168,7 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
         (["plan", "bandit", "--method", "sac", "--alpha", "0"], "alpha must be above zero, got 0"),
         (["plan", "bandit", "--method", "sac", "--sweeps", "9"], "'sac' has no setting --sweeps"),
         (["plan", "bandit", "--method", "sac", "--particles", "9"], "'sac' has no setting --particles"),
-        (["plan", "bandit", "--tau", "0.5"], "'vsmc' has no setting --tau"),
+        (["plan", "bandit", "--tau", "0.5"], "'wake' has no setting --tau"),
         (["plan", "bandit", "--method", "exact", "--steps", "9"], "'exact' has no setting --steps"),
         (["plan", "bandit", "--seed", "4294967296"], "seeds must lie below 2**32"),
         (["plan", "continuation", "--episodes", "0"], "episodes must be at least 1"),

@@ -93,7 +93,7 @@ def test_training_reaches_the_evidence_of_its_target(settings: dict[str, object]
     # Returns are certain, so log Z-hat at the best proposal is log Z; the uniform one falls short by 0.5.
     loud = polinfer.make("continuation", rho=0.0, horizon=4, reward_scale=6)
     posterior = polinfer.infer(
-        loud, particles=3, seeds=2, **{"sweeps": 4_000, "learning_rate": 3e-3} | settings
+        loud, "vsmc", particles=3, seeds=2, **{"sweeps": 4_000, "learning_rate": 3e-3} | settings
     )
     log_evidence = np.log((1 + np.exp(6)) / 2)
     assert abs(posterior.trace.log_evidence[-20:].mean() - log_evidence) < 0.02
@@ -165,7 +165,7 @@ def test_a_reward_that_is_not_a_number_ends_in_a_sentence() -> None:
         ({"resample_below": 1.5}, r"resample_below must lie in 0..1"),
         ({"memo_refresh": -0.1}, r"memo_refresh must lie in 0..1"),
         ({"resampling": "residual"}, "resampling must be"),
-        ({"baseline": "leave-one-out"}, "needs sweeps_per_update of at least 2"),
+        ({"method": "vsmc", "baseline": "leave-one-out"}, "needs sweeps_per_update of at least 2"),
         ({"partcles": 3}, "did you mean 'particles'"),
         ({"method": "vsmcc"}, "did you mean 'vsmc'"),
         ({"method": "svi", "particles": 5}, "means particles=1"),
@@ -190,7 +190,7 @@ def test_a_table_proposal_takes_tables_of_any_size() -> None:
         np.ones(states - 1),
     )
     table = TabularMDP.from_outcomes(rows, states, 1, 0, [states - 1], 3)
-    posterior = polinfer.infer(table, proposal="table", sweeps=5, particles=2)
+    posterior = polinfer.infer(table, "vsmc", proposal="table", sweeps=5, particles=2)
     assert posterior.action_probs(7).tolist() == [1.0]
 
 

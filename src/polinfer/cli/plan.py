@@ -53,7 +53,7 @@ class Plan(OutputFlags):
     """
 
     problem: tyro.conf.OmitArgPrefixes[Problem]
-    method: Literal["vsmc", "svi", "iwae", "wake", "tempered", "particles", "exact", "sac"] = "vsmc"
+    method: Literal["vsmc", "svi", "iwae", "wake", "tempered", "particles", "exact", "sac"] = "wake"
     """How: see 'polinfer list'."""
     seeds: int = 1
     """Independent runs, trained at once."""
@@ -116,7 +116,8 @@ class Plan(OutputFlags):
             print_json(record)
             return
         tables().print(*plan_tables(record))
-        for line in posterior.diagnostics():
+        # The first sentence is a verdict without the certificate's knowledge, which stands in the table.
+        for line in posterior.diagnostics()[1:]:
             remarks().print(line, markup=False)
         remarks().print(
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False

@@ -257,16 +257,17 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         if weighed is None:
             coefficients, baseline = coefficients_of(sweeps, state.baseline)
             gradient = gradient_of(state.proposal, sweeps, coefficients)
-            log_evidence = sweeps.log_evidence.mean()
+            log_evidence, ess = sweeps.log_evidence.mean(), sweeps.ess.mean()
         else:
             gradient, baseline = jax.grad(_misfit)(state.proposal, mdp, weighed), state.baseline
             log_evidence = weighed.log_evidence.mean()
+            ess = (1.0 / jnp.exp(2 * weighed.log_weight).sum(axis=-1)).mean()
         change, optimiser = adam.update(gradient, state.optimiser)
         proposal = optax.apply_updates(state.proposal, change)
         flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
         sums = Sums(
             log_evidence=sums.log_evidence + log_evidence,
-            ess=sums.ess + sweeps.ess.mean() / config.sweep.particles,
+            ess=sums.ess + ess / config.sweep.particles,
             ancestors=sums.ancestors + jax.vmap(unique_ancestors)(sweeps).mean(),
             gradient=sums.gradient + flat,
             squared=sums.squared + flat**2,
