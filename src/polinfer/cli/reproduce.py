@@ -60,10 +60,12 @@ class Reproduce(OutputFlags):
         names = check_names(self.experiments)
         check_at_least("jobs", self.jobs, 1)
         budget, store = budget_named(self.budget), Store(self.out)
-        if not budget.optimised:
-            _compile_quickly()
         units = [unit for name in names for unit in EXPERIMENTS[name].units(budget)]
         todo = [u for u in missing(units, store) if not self.methods or u.method in self.methods]
+        if not budget.optimised:
+            _compile_quickly()
+            # One problem after the other, whichever experiments it is in: its units share programs.
+            todo.sort(key=lambda unit: unit.domain)
         if self.methods and not any(unit.method in self.methods for unit in units):
             known = sorted({unit.method for unit in units})
             raise PolinferError(f"no unit has the method {self.methods[0]!r}; there are {', '.join(known)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,10 @@ from polinfer.posterior import Posterior
 from polinfer.references import reference_for
 from polinfer.registry import make
 from polinfer.reproduce.outcome import describe_policy, describe_run
+from polinfer.reproduce.problem import table_for
 from polinfer.reproduce.store import Outcome
 from polinfer.reproduce.unit import Unit
-from polinfer.tabular import TabularMDP, tabulate
+from polinfer.tabular import TabularMDP
 from polinfer.training import initial_state, settings_of, view_of
 
 _ENUMERATED = 1 << 17  # policies; up to here the posterior is enumerated
@@ -29,17 +29,11 @@ def answer(unit: Unit) -> Outcome:
     mdp = make(unit.domain, **unit.options)
     if unit.method == "chance":
         return describe_run(_untrained(mdp), unit.settings["episodes"])
-    table = _table(mdp)
+    table = table_for(mdp)
     if unit.method == "posterior":
         return _posterior(mdp, table)
     policy = _SOLVERS[unit.method](table, **unit.settings)
     return describe_policy(table, policy[None])
-
-
-@lru_cache(maxsize=8)
-def _table(mdp: Any) -> TabularMDP:
-    """Return `mdp` as a table; the answers to one problem share it."""
-    return tabulate(mdp)
 
 
 def _untrained(mdp: Any) -> Posterior:

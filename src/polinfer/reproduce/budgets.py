@@ -23,7 +23,7 @@ class Budget:
 BUDGETS = {
     budget.name: budget
     for budget in (
-        Budget("smoke", seeds=2, sweeps=100, steps=2_000, episodes=200, seed_batch=2, optimised=False),
+        Budget("smoke", seeds=2, sweeps=20, steps=1_000, episodes=100, seed_batch=2, optimised=False),
         Budget("quick", seeds=5, sweeps=2_000, steps=40_000, episodes=1_000, seed_batch=5),
         # The paper's own: Section Experiments.
         Budget("paper", seeds=25, sweeps=50_000, steps=1_000_000, episodes=10_000, seed_batch=25),

@@ -15,7 +15,7 @@ from polinfer.plots.panels import panel_figure
 from polinfer.plots.style import INK, SMALL_SIZE, TEXT_SIZE, line_colour, style_axes
 from polinfer.registry import make
 from polinfer.reproduce.experiment import Found
-from polinfer.tabular import tabulate
+from polinfer.reproduce.problem import table_for
 
 _CELL = 0.55  # inches
 
@@ -33,7 +33,7 @@ def map_figure(rows: Mapping[str, Found]) -> Figure:
 
 def grid_panel(found: Found, grid: GridWorld) -> PolicyPanel:
     """Return a row as a panel by cell."""
-    table = tabulate(grid)
+    table = table_for(grid)
     visits = np.asarray(found["occupancy"], np.float64).mean(axis=0)
     return PolicyPanel("", by_cell(table, grid, found.policy, axis=1), by_cell(table, grid, visits))
 

@@ -8,10 +8,10 @@ from polinfer.infer import infer_sampled, sampling_config
 from polinfer.posterior import Posterior
 from polinfer.registry import make
 from polinfer.reproduce.outcome import describe_bounds, describe_policy
+from polinfer.reproduce.problem import table_for
 from polinfer.reproduce.store import Outcome
 from polinfer.reproduce.unit import Unit
 from polinfer.storage import Arrays
-from polinfer.tabular import tabulate
 
 
 def sample(unit: Unit) -> Outcome:
@@ -21,7 +21,7 @@ def sample(unit: Unit) -> Outcome:
         infer_sampled(mdp, unit.method, config, seed=unit.first_seed + number) for number in range(unit.seeds)
     ]
     policies = np.concatenate([_probs(run) for run in runs])
-    arrays: Arrays = dict(describe_policy(tabulate(mdp), policies).arrays)
+    arrays: Arrays = dict(describe_policy(table_for(mdp), policies).arrays)
     arrays["log_evidence"] = np.array([run.policies.log_evidence for run in runs if run.policies is not None])
     if unit.certified:
         arrays |= describe_bounds(runs[0])

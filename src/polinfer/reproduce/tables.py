@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from polinfer.compare import policy_distance
 from polinfer.registry import make
 from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Results
+from polinfer.reproduce.problem import table_for
 from polinfer.reproduce.unit import SAMPLED, TRAINED
-from polinfer.tabular import tabulate
 
 PAPER, MEASURED, EXACT, REFERENCE = "paper", "measured", "exact", "reference"
 
@@ -113,7 +113,7 @@ def _absorbing(found: Found) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=64)
 def _table_ends(domain: str, options: tuple[tuple[str, object], ...]) -> NDArray[np.bool_]:
-    return tabulate(make(domain, **dict(options))).absorbing
+    return table_for(make(domain, **dict(options))).absorbing
 
 
 def _distance(found: Found, results: Results) -> str:

@@ -29,7 +29,7 @@ from polinfer.storage import read_json, write_json
 from polinfer.training import train
 
 PROGRESS = "progress.json"
-_UNITS_KEPT = 12  # whose programs a worker keeps
+_UNITS_KEPT = 24  # whose programs a worker keeps
 _units = count(1)  # done by this process
 
 

@@ -140,10 +140,23 @@ def _assemble(
         (OutcomeRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))) if parts else None
     )
     rows = fields or OutcomeRows(*(np.zeros(0, t) for t in (int, int, int, float, float)))
+
+    # One program: operation by operation, each would be compiled by itself.
+    @jax.jit
+    def look(states: State) -> tuple[Any, ...]:
+        ending = jax.vmap(mdp.ending)(states) if isinstance(mdp, HasEndings) else None
+        return (
+            jax.vmap(mdp.legal)(states),
+            jax.vmap(mdp.encode)(states),
+            jax.vmap(mdp.identity)(states),
+            ending,
+        )
+
+    legal, features, identities, ending = look(states)
     options: dict[str, Any] = {
-        "legal": np.asarray(jax.vmap(mdp.legal)(states)),
-        "features": np.asarray(jax.vmap(mdp.encode)(states), np.float32),
-        "identities": np.asarray(jax.vmap(mdp.identity)(states), np.int32),
+        "legal": np.asarray(legal),
+        "features": np.asarray(features, np.float32),
+        "identities": np.asarray(identities, np.int32),
     }
     if isinstance(mdp, HasNames):
         options["action_names"] = mdp.action_names
@@ -152,8 +165,7 @@ def _assemble(
         ]
     if isinstance(mdp, HasEndings):
         options["endings"] = mdp.endings
-        ending = np.asarray(jax.vmap(mdp.ending)(states), np.int32)
-        options["ending_of"] = np.where(absorbing, ending, -1).astype(np.int32)
+        options["ending_of"] = np.where(absorbing, np.asarray(ending, np.int32), -1).astype(np.int32)
     return TabularMDP.from_outcomes(rows, count, mdp.num_actions, initial, absorbing, mdp.horizon, **options)
 
 

@@ -11,7 +11,7 @@ from polinfer.reproduce.claims import Claim, judge
 from polinfer.reproduce.drawing import map_figure, outcome_bars
 from polinfer.reproduce.experiment import Column, Experiment, Found, Results, Row, vsmc, wake
 from polinfer.reproduce.experiments.grids import rows_of
-from polinfer.tabular import tabulate
+from polinfer.reproduce.problem import table_for
 
 _PLACE = "Section Grid Worlds, Figure ablation"
 _RATE = float(GRID_RATE.value)
@@ -44,7 +44,7 @@ _ROWS = (
 
 def _down(found: Found) -> np.ndarray:
     """Return the probability of moving down in the start, by run."""
-    table = tabulate(make(_SMALL))
+    table = table_for(make(_SMALL))
     policies: np.ndarray = found.policy[:, int(table.initial.argmax()), table.action_names.index("down")]
     return policies
 

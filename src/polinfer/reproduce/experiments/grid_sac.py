@@ -11,7 +11,7 @@ from polinfer.reproduce.claims import Claim, judge
 from polinfer.reproduce.drawing import map_figure, return_distributions
 from polinfer.reproduce.experiment import Column, Experiment, Found, Results, sac, soft
 from polinfer.reproduce.experiments.grids import rows_of
-from polinfer.tabular import tabulate
+from polinfer.reproduce.problem import table_for
 
 _PLACE = "Section Grid Worlds, Figure gw-vsmc-sac"
 _DOMAIN = "gridworld/multimodal"
@@ -26,7 +26,7 @@ _STEPS = {"right": (1, 0), "up": (0, 1), "down": (0, -1), "left": (-1, 0)}
 def wall_share(found: Found) -> Floats:
     """Return the share of steps at which a run aims at the edge of the grid, by run."""
     grid = make(found.row.domain, **found.row.options)
-    table = tabulate(grid)
+    table = table_for(grid)
     x, y = table.identities[:, 0] % grid.width, table.identities[:, 0] // grid.width
     into = np.stack(
         [
