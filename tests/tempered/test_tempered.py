@@ -24,9 +24,9 @@ from exact.brute_force import (
 from exact.brute_force import posterior as brute_force_posterior
 from polinfer import TabularMDP, exact
 from polinfer.errors import PolinferError
+from polinfer.exact import returns as evaluator_module
 from polinfer.exact.returns import choices_of, make_returns, make_visits
 from polinfer.tempered import TemperedConfig, TemperedPath, temper
-from polinfer.tempered import evaluator as evaluator_module
 from polinfer.tempered.moves import Population, block_scan, gibbs_scan
 from sweep.engines import QUICK
 
