@@ -24,7 +24,7 @@ $(DOCS_SETUP): $(SETUP)
 	@touch $@
 
 demo: $(SETUP)
-	$(BIN)/polinfer plan gridworld/multimodal --seeds 10 --out runs/demo --overwrite
+	$(BIN)/polinfer plan gridworld/multimodal --reward-scale 2 --seeds 10 --out runs/demo --overwrite
 	@echo "look at runs/demo/policy.png: the policy in each cell (white beams) and how often it is visited (darkness)"
 
 lint: $(SETUP)

@@ -184,3 +184,20 @@ def test_the_tail_of_weights_is_found() -> None:
     assert abs(pareto_k(light / light.sum()) or 0.0) < 0.3
     assert pareto_k(np.full(100, 0.01)) == 0.0
     assert pareto_k(np.full(24, 1 / 24)) is None
+
+
+def test_a_way_that_no_sweep_found_is_found_out() -> None:
+    """Two ways round the swamp: a proposal that knows one of them has bounds that agree on half of Z."""
+    grid = polinfer.make("gridworld/multimodal", reward_scale=3)
+    table = polinfer.tabulate(grid)
+    one_way = np.full((1, table.num_states, 4), -4.0)
+    one_way[..., 0] = 0.0  # right,
+    one_way[:, [name[1] == "4" for name in table.state_names]] = [-4.0, 0.0, -4.0, -4.0]  # then up
+    config = train_config("wake", True, proposal="table")
+    settings = {"train": asdict(config), "seed": 0}
+    posterior = Posterior(grid, table, "wake", TableProposal(jnp.asarray(one_way, jnp.float32)), 1, settings)
+    certificate = polinfer.certify(posterior, sweeps=20)
+    assert certificate.known_from == "tempered sample"
+    assert certificate.verdict == "do not trust"
+    assert certificate.distance is not None
+    assert certificate.distance > 0.2
