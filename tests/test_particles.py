@@ -54,9 +54,9 @@ def test_the_probability_of_two_choices_is_that_of_one_policy_making_both() -> N
             if s >= t:
                 continue
             known = sum(share for share, _, policy in truth.ranked if (policy[s], policy[t]) == (a, b))
-            found = posterior.probability({s: a, t: b}).probability
-            # Draws of one sweep depend on each other: a little more than the error of independent ones.
-            assert abs(found - known) < 5 * np.sqrt(known * (1 - known) / 1000) + 0.02, (s, a, t, b)
+            found = posterior.probability({s: a, t: b})
+            assert abs(found.probability - known) < 4 * found.stderr + 1e-3, (s, a, t, b)
+            assert found.stderr < 0.03
             checked += abs(known - truth.marginal[s, a] * truth.marginal[t, b]) > 0.1
     assert checked > 0, "some choices must depend on each other"
 

@@ -108,15 +108,19 @@ class Posterior:
         """Return the probability that one policy makes all these choices, of an action in each state.
 
         It is the share among the policies drawn from the posterior (see `policies`); a proposal, which
-        chooses independently in each state, gives the product.
+        chooses independently in each state, gives the product.  The standard error is that of the draws,
+        and of the sample that they are drawn from as far as the marginal policy's own error tells.
         """
         if self.policies is not None and self.policies.sampled_policies is not None:
-            drawn = self.policies.sampled_policies
-            held = np.ones(len(drawn), np.bool_)
+            drawn, errors = self.policies.sampled_policies, self.policies.policy_stderr
+            held, of_sample = np.ones(len(drawn), np.bool_), 0.0
             for state, action in choices.items():
-                held &= drawn[:, int(self._to_view(state))] == int(action)
+                number = int(self._to_view(state))
+                held &= drawn[:, number] == int(action)
+                if errors is not None:
+                    of_sample = max(of_sample, float(errors[number, int(action)]))
             share = float(held.mean())
-            return Chance(share, float(np.sqrt(share * (1 - share) / len(drawn))))
+            return Chance(share, float(np.hypot(np.sqrt(share * (1 - share) / len(drawn)), of_sample)))
         product = np.ones(self.seeds)
         for state, action in choices.items():
             product *= np.atleast_2d(self.action_probs(state))[:, int(action)]
