@@ -69,7 +69,7 @@ def as_page(account: Account, command: str) -> str:
         f"<code>{_text(command)}</code>.</p>",
         f'<nav><a href="#claims">Claims</a> {links} <a href="#settings">Settings</a> '
         '<a href="#time">Time</a></nav>',
-        f'<h2 id="claims">Claims</h2><p>{len(account.claims)} statements, the paper's and ours: {counts}.</p>',
+        f'<h2 id="claims">Claims</h2><p>{len(account.claims)} statements: {counts}.</p>',
         _claims(account),
         _apart(account),
         f'<p class="legend">{_text(LEGEND).replace("`", "")}</p>',
