@@ -116,7 +116,7 @@ def test_new_folders_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_kill_and_resume_on_the_command_line(tmp_path: Path) -> None:
     """A real `kill -9` in the middle, then `--resume`: the files of an undisturbed run in this process."""
     command = [sys.executable, "-m", "polinfer", "plan", "continuation", "--horizon", "4", "--seeds", "2"]
-    command += ["--sweeps", "20000", "--particles", "3", "--episodes", "10", "--json"]
+    command += ["--method", "vsmc", "--sweeps", "20000", "--particles", "3", "--episodes", "10", "--json"]
     command += ["--out", str(tmp_path / "killed")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
