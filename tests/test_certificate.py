@@ -87,6 +87,14 @@ def test_where_particles_share_no_world_there_is_no_upper_bound(settings: dict[s
     assert certificate.log_evidence_upper is certificate.log_evidence_upper_stderr is certificate.gap is None
 
 
+def test_exact_weights_without_shared_worlds_have_the_paper_s_evidence_and_no_upper_bound() -> None:
+    """Both arms are worth nothing on average: without luck every sweep has log Z = 0."""
+    posterior = untrained("wake", weights="exact", worlds=2, particles=5, coupled=False)
+    certificate = polinfer.certify(posterior, sweeps=4)
+    assert certificate.log_evidence_upper is None
+    assert certificate.log_evidence_lower == pytest.approx(0.0, abs=1e-5)
+
+
 def test_enumeration_is_both_bounds() -> None:
     posterior = polinfer.infer(ARMS, "exact")
     certificate = polinfer.certify(posterior)

@@ -14,6 +14,7 @@ from exact.brute_force import posterior as brute_force_posterior
 from exact.brute_force import random_plain
 from polinfer import Posterior, exact
 from polinfer.errors import PolinferError
+from polinfer.infer import sampling_config
 from polinfer.particles import Population, draw_policies, gather_policies, marginal_policy
 from polinfer.sweep import SweepConfig
 from polinfer.sweep.record import Sweep
@@ -105,6 +106,13 @@ def test_where_a_particle_never_came_its_action_is_uniform() -> None:
     np.testing.assert_allclose(held, policy[:2], atol=5 * 0.5 / np.sqrt(20_000))
     assert ((drawn[:, 0] == 0) <= (drawn[:, 1] == 1)).all(), "who goes in has decided"
     assert drawn.dtype == jnp.int32
+
+
+def test_who_speaks_of_worlds_gets_many_unless_told_otherwise() -> None:
+    assert sampling_config("particles").weights == "exact"
+    assert sampling_config("particles", weights="worlds").sweep == SweepConfig(particles=500, worlds=200)
+    assert sampling_config("particles", worlds=3) == sampling_config("particles", worlds=3, weights="worlds")
+    assert sampling_config("particles", worlds=3, weights="exact").weights == "exact"
 
 
 def test_only_deterministic_policies_are_particles() -> None:

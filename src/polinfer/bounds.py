@@ -23,6 +23,7 @@ from polinfer.sweep.compiled import run_sweep
 from polinfer.sweep.conditional import bracket_evidence, can_condition
 from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import derive_words, seed_words
+from polinfer.sweep.weighing import draw_fill, make_weigher
 from polinfer.tabular.table import TabularMDP
 from polinfer.tempered.config import TemperedConfig
 from polinfer.tempered.reverse import reverse_evidence
@@ -78,7 +79,7 @@ def _bound_by_sweeps(
     posterior: Posterior, config: SweepConfig, exactly: bool, sweeps: int, seed: int
 ) -> EvidenceBounds:
     """Sweep from each seed's proposal, and again in the same worlds with a policy kept."""
-    view, both = posterior.view, exactly or can_condition(config)
+    view, both = posterior.view, can_condition(config)
     if config.particles * config.worlds > _LARGE:
         sweeps = sweeps // _WORTH
     each = max(2, -(-sweeps // posterior.seeds))
@@ -93,6 +94,10 @@ def _bound_by_sweeps(
                 found = bracket_evidence(own, view, log_proposal, config, exact_weights=exactly)
                 return found.lower, found.upper, jax.nn.softmax(found.log_weight)
             sweep = run_sweep(own, view, log_proposal, config)
+            if exactly:
+                assert isinstance(view, TabularMDP)
+                weighed = make_weigher(view)(sweep, draw_fill(own, config.particles, view.num_states))
+                return weighed.log_evidence, jnp.nan, jnp.exp(weighed.log_weight)
             return sweep.log_evidence, jnp.nan, jax.nn.softmax(sweep.log_weight[-1])
 
         found: tuple[Any, Any, Any] = jax.lax.map(one, jnp.arange(each))

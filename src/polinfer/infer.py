@@ -131,9 +131,9 @@ def sampling_config(method: str, **settings: Any) -> SamplingConfig:
     sweep = list(SweepConfig.__dataclass_fields__)
     _only(settings, [*sweep, "sweeps", "weights"], method)
     default = ParticleConfig()
-    if "worlds" in settings and "weights" not in settings:
-        # Who speaks of worlds wants to be judged by them.
-        default = ParticleConfig(SweepConfig(particles=500), weights="worlds")
+    # Who speaks of worlds wants to be judged by them.
+    if settings.get("weights", "worlds" if "worlds" in settings else "exact") == "worlds":
+        default = ParticleConfig(SweepConfig(particles=500, worlds=200), weights="worlds")
     chosen = replace(default.sweep, **{k: v for k, v in settings.items() if k in sweep})
     return replace(default, sweep=chosen, **{k: v for k, v in settings.items() if k not in sweep})
 
