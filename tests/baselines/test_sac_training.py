@@ -14,6 +14,8 @@ import polinfer
 from polinfer import exact
 from polinfer.baselines import fit
 from polinfer.baselines.fit import sac_segments, sac_trainer
+from polinfer.baselines.replay import lay_in
+from polinfer.baselines.sac import make_sac_trainer
 from polinfer.baselines.sac_config import SacConfig, sac_config
 from polinfer.errors import PolinferError
 from polinfer.learning.view import View
@@ -152,6 +154,30 @@ def test_the_table_path_and_the_network_path_take_the_same_steps(
     *_, last = sac_segments(slippery(), SHORT, 0, trainer.init([6]))
     found = masked_softmax(outputs(weights_of(last.state.learner.actor, 0), np.eye(4)), LEGAL)
     np.testing.assert_allclose(found, alone.table_probs()[0], atol=1e-4)
+
+
+def test_it_does_not_matter_how_updates_are_cut_into_segments() -> None:
+    # Targets move after 5 updates, 10, 15 and 20: within the long segment, at ends of some short ones.
+    trainer = make_sac_trainer(slippery(), SHORT, True, 500)
+    store = jnp.zeros((1, 1000, trainer.width), jnp.int32)
+
+    def run(ends: list[int]) -> Any:
+        state, rows, _ = trainer.collect(trainer.init([6]), store, *whole(0, 0, 25))
+        kept, done = lay_in(store + 0, rows, *whole(0, 50)), 25
+        for end in ends:
+            state, rows, _ = trainer.learn(state, kept, *whole(2 * done, done, end))
+            kept, done = lay_in(kept, rows, *whole(2 * done, 2 * (end - done))), end
+        return state.learner
+
+    def whole(*numbers: int) -> list[Any]:
+        return [jnp.asarray(number, jnp.int32) for number in numbers]
+
+    together, apart = run([52]), run([26, 30, 31, 35, 42, 52])
+    for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(apart), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    # Targets are those of the last move, not of the start and not of now.
+    for other in (trainer.init([6]).learner.targets, together.critics):
+        assert np.abs(weights_of(together.targets, 0, 0)[0] - weights_of(other, 0, 0)[0]).max() > 1e-4
 
 
 def test_the_trace_tells_how_learning_went(alone: polinfer.Posterior) -> None:

@@ -193,7 +193,12 @@ def as_experience(batch: Batch) -> Experience:
 def compiled_agent(by_table: bool, autotune: bool, tau: float) -> tuple[SacAgent, Any]:
     config = SacConfig(**SETTINGS, autotune=autotune, tau=tau)
     agent = SacAgent(slippery(features=FEATURES), config, by_table)
-    return agent, jax.jit(agent.learn)
+
+    def update(learner: Learner, batch: Experience, updates: Any) -> tuple[Learner, Any, Any]:
+        learner, loss, entropy = agent.learn(learner, batch, agent.bootstrap(learner.targets))
+        return agent.move_targets(learner, updates), loss, entropy
+
+    return agent, jax.jit(update)
 
 
 def assert_close(found: Any, expected: Weights, *index: int) -> None:
@@ -212,9 +217,9 @@ def test_updates_are_those_of_the_written_algorithm(by_table: bool, autotune: bo
     written = Written(learner, tau, autotune)
     before = weights_of(learner.targets, 0)
     # Targets move where a multiple of 6 lies in the last 4 steps.
-    for i, (steps, due) in enumerate([(4, False), (8, True), (12, True), (16, False), (20, True)]):
+    for i, due in enumerate([False, True, True, False, True]):
         batch = BATCHES[i % 2]
-        learner, loss, entropy = learn(learner, as_experience(batch), jnp.asarray(steps, jnp.int32))
+        learner, loss, entropy = learn(learner, as_experience(batch), jnp.asarray(i + 1, jnp.int32))
         expected_loss, expected_entropy = written.update(batch, due)
         np.testing.assert_allclose(float(loss), expected_loss, rtol=1e-4)
         np.testing.assert_allclose(float(entropy), expected_entropy, rtol=1e-4)
@@ -237,11 +242,29 @@ def test_a_tuned_alpha_moves_towards_89_percent_of_the_uniform_entropy() -> None
     moves, gaps = [], []
     for scale in (0.0, 6.0):  # uniform: more than is wanted; nearly deterministic: less
         learner = start(agent, actor_scale=scale)
-        after, _, entropy = learn(learner, as_experience(BATCHES[0]), jnp.asarray(4, jnp.int32))
+        after, _, entropy = learn(learner, as_experience(BATCHES[0]), jnp.asarray(1, jnp.int32))
         moves.append(float(after.log_alpha - learner.log_alpha))
         gaps.append(float(entropy) - 0.89 * np.log(LEGAL[BATCHES[0].state].sum(axis=1)).mean())
     assert gaps[0] > 0 > gaps[1]
     assert moves[0] < 0 < moves[1]
+
+
+@pytest.mark.parametrize(
+    ("stride", "every", "moves"),
+    [(4, 6, [2, 3, 5, 6, 8]), (4, 1, [1, 2, 3, 4, 5]), (2, 10, [5, 10, 15]), (3, 3, [1, 2, 3])],
+)
+def test_targets_move_next_where_they_are_found_to_be_due(stride: int, every: int, moves: list[int]) -> None:
+    settings = SETTINGS | {"steps_per_update": stride, "target_every": every}
+    agent = SacAgent(slippery(features=FEATURES), SacConfig(**settings, tau=1.0), by_table=True)
+    learner = start(agent)
+    found = [0]
+    while len(found) <= len(moves):
+        found.append(int(agent.next_move(jnp.asarray(found[-1]))))
+    assert found[1:] == moves
+    for updates in range(1, moves[-1] + 1):
+        moved = agent.move_targets(learner, jnp.asarray(updates)).targets
+        now = learner.critics if updates in moves else learner.targets
+        assert_close(moved, weights_of(now, 0), 0)
 
 
 def test_an_untrained_policy_is_uniform_over_what_is_legal_and_critics_differ() -> None:

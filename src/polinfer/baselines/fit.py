@@ -18,6 +18,7 @@ from polinfer.baselines.sac_config import SacConfig
 from polinfer.errors import PolinferError
 from polinfer.learning.view import View, table_of
 from polinfer.mdp import MDP
+from polinfer.threads import thread_limit
 
 _SEGMENTS = 100
 _SPLIT = 4  # seeds, from which on they are trained in two threads
@@ -93,7 +94,7 @@ def sac_segments(
                 found[1].block_until_ready()
             return found
 
-        with ThreadPoolExecutor(len(groups)) as threads:
+        with ThreadPoolExecutor(min(len(groups), thread_limit())) as threads:
             pieces = list(threads.map(advance, states, stores))
         states = [piece[0] for piece in pieces]
         stores = [lay_in(store, piece[1], *place) for store, piece in zip(stores, pieces, strict=True)]

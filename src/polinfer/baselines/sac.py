@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from polinfer.baselines.replay import Experience, make_packing, pick_rows
+from polinfer.baselines.replay import Experience, Packing, make_packing, pick_rows
 from polinfer.baselines.sac_agent import Learner, SacAgent
 from polinfer.baselines.sac_config import SacConfig
 from polinfer.learning.proposal import log_policy
@@ -82,35 +82,14 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
     def uniformly(state: State) -> Array:
         return jnp.exp(log_policy(jnp.zeros(mdp.num_actions), mdp.legal(state)))
 
-    def act(walk: Walk, words: Array, probs_in: Callable[[State], Array]) -> Any:
-        """Take the steps between two updates; return them packed, and what the episodes that ended gained."""
-
-        def step(walk: Walk, index: Array) -> Any:
-            action_words, move_words, restart_words = (
-                derive_words(words, index, jnp.asarray(use)) for use in (_ACTION, _MOVE, _RESTART)
-            )
-            action = invert_cumulative(as_uniform(action_words), probs_in(walk.state))
-            moved = move_by_words(mdp, move_words, walk.state, action)
-            reward = jnp.asarray(moved.reward, jnp.float32)
-            row = packing.pack(Experience(walk.state, action, reward, moved.state, moved.terminated))
-            # Cut off by the horizon, an episode starts anew, but its last step is stored as one that goes on.
-            over = moved.terminated | (walk.steps + 1 >= mdp.horizon)
-            fresh = Walk(start_from_words(mdp, restart_words), jnp.zeros_like(walk.steps), jnp.zeros(()))
-            later = Walk(moved.state, walk.steps + 1, walk.gained + reward)
-            ended = jnp.stack([over.astype(jnp.float32), jnp.where(over, later.gained, 0.0)])
-            return jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, later), (row, ended)
-
-        walk, (rows, ended) = jax.lax.scan(step, walk, jnp.arange(stride))
-        return walk, rows, ended.sum(axis=0)
-
     def segment(
         learning: bool, state: SacState, store: Array, stored: Array, first: Array, last: Array
     ) -> tuple[SacState, Array, SacMetrics]:
-        def update(number: Array, carry: Any) -> Any:
+        def update(number: Array, carry: Any, bootstrap: Callable[[State], Array]) -> Any:
             state, rows, sums = carry
             words = derive_words(state.words, number)
             probs_in = agent.behaviour(state.learner.actor) if learning else uniformly
-            walk, new, ended = act(state.walk, words, probs_in)
+            walk, new, ended = _act(mdp, packing, stride, state.walk, words, probs_in)
             done = (number - first) * stride
             rows = jax.lax.dynamic_update_slice_in_dim(rows, new, done, axis=0)
             learner, loss, entropy = state.learner, jnp.zeros(()), jnp.zeros(())
@@ -119,12 +98,21 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
                 draw = derive_words(own, jnp.arange(config.batch))[0]
                 index = (draw % (stored + done + stride).astype(jnp.uint32)).astype(jnp.int32)
                 batch = jax.vmap(packing.unpack)(pick_rows(store, rows, index, stored))
-                learner, loss, entropy = agent.learn(learner, batch, (number + 1) * stride)
+                learner, loss, entropy = agent.learn(learner, batch, bootstrap)
             sums = sums + jnp.concatenate([ended, jnp.stack([entropy, loss])])
             return SacState(learner, walk, state.words), rows, sums
 
-        empty = jnp.zeros((block, packing.width), jnp.int32)
-        state, rows, sums = jax.lax.fori_loop(first, last, update, (state, empty, jnp.zeros(4)))
+        def until_targets_move(progress: Any) -> Any:
+            number, carry = progress
+            upto = jnp.minimum(agent.next_move(number), last)
+            # Constant in the inner loop, the targets are neither copied nor evaluated by each update.
+            bootstrap = agent.bootstrap(carry[0].learner.targets)
+            state, *others = jax.lax.fori_loop(number, upto, partial(update, bootstrap=bootstrap), carry)
+            state = state._replace(learner=agent.move_targets(state.learner, upto))
+            return upto, (state, *others)
+
+        start = (first, (state, jnp.zeros((block, packing.width), jnp.int32), jnp.zeros(4)))
+        _, (state, rows, sums) = jax.lax.while_loop(lambda now: now[0] < last, until_targets_move, start)
         episodes, gained, entropy, loss = sums
         count = (last - first).astype(jnp.float32)
         metrics = SacMetrics(
@@ -142,3 +130,27 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
         return run
 
     return SacTrainer(init, packing.width, compiled(False), compiled(True))
+
+
+def _act(
+    mdp: MDP, packing: Packing, stride: int, walk: Walk, words: Array, probs_in: Callable[[State], Array]
+) -> Any:
+    """Take the `stride` steps between updates; return them packed, and what episodes that ended gained."""
+
+    def step(walk: Walk, index: Array) -> Any:
+        action_words, move_words, restart_words = (
+            derive_words(words, index, jnp.asarray(use)) for use in (_ACTION, _MOVE, _RESTART)
+        )
+        action = invert_cumulative(as_uniform(action_words), probs_in(walk.state))
+        moved = move_by_words(mdp, move_words, walk.state, action)
+        reward = jnp.asarray(moved.reward, jnp.float32)
+        row = packing.pack(Experience(walk.state, action, reward, moved.state, moved.terminated))
+        # Cut off by the horizon, an episode starts anew, but its last step is stored as one that goes on.
+        over = moved.terminated | (walk.steps + 1 >= mdp.horizon)
+        fresh = Walk(start_from_words(mdp, restart_words), jnp.zeros_like(walk.steps), jnp.zeros(()))
+        later = Walk(moved.state, walk.steps + 1, walk.gained + reward)
+        ended = jnp.stack([over.astype(jnp.float32), jnp.where(over, later.gained, 0.0)])
+        return jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, later), (row, ended)
+
+    walk, (rows, ended) = jax.lax.scan(step, walk, jnp.arange(stride))
+    return walk, rows, ended.sum(axis=0)

@@ -73,17 +73,31 @@ class SacAgent:
             return lambda state: jnp.exp(log_policy(rows[state], self.mdp.legal(state)))
         return lambda state: jnp.exp(log_policy(actor.logits(self.mdp.encode(state)), self.mdp.legal(state)))
 
-    def learn(self, learner: Learner, batch: Experience, steps: Array) -> tuple[Learner, Array, Array]:
-        """Make one update after `steps` steps; return the critics' loss and the mean entropy, too."""
+    def bootstrap(self, targets: NetworkProposal) -> Callable[[State], Array]:
+        """Return the function from a batch of states to the lower of both targets' values, ``[B, A]``.
+
+        Targets that rest for many updates are evaluated once for all states of a table.
+        """
+        table, config = self.mdp, self.config
+        updates = max(1, config.target_every // config.steps_per_update)
+        if isinstance(table, TabularMDP) and table.num_states <= updates * config.batch:
+            rows = jax.vmap(self._rows)(targets).min(axis=0)
+            return lambda states: rows[states]
+        return lambda states: self._each_critic(targets, states).min(axis=0)
+
+    def learn(
+        self, learner: Learner, batch: Experience, bootstrap: Callable[[State], Array]
+    ) -> tuple[Learner, Array, Array]:
+        """Make one update of all but the targets; return the critics' loss and the mean entropy, too."""
         config = self.config
         alpha = jnp.exp(learner.log_alpha)
         legal, legal_next = jax.vmap(self.mdp.legal)(batch.state), jax.vmap(self.mdp.legal)(batch.successor)
         taken = jax.nn.one_hot(batch.action, self.mdp.num_actions, dtype=jnp.float32)
 
         log_next = self._log_policy(learner.actor, batch.successor, legal_next)
-        bootstrap = self._each_critic(learner.targets, batch.successor).min(axis=0)
         goes_on = config.gamma * (1.0 - batch.terminated.astype(jnp.float32))
-        wanted = batch.reward + goes_on * _expect(log_next, legal_next, bootstrap - alpha * log_next)
+        later = bootstrap(batch.successor) - alpha * log_next
+        wanted = batch.reward + goes_on * _expect(log_next, legal_next, later)
 
         def critic_loss(critics: NetworkProposal) -> Array:
             guessed = (self._each_critic(critics, batch.state) * taken).sum(axis=-1)
@@ -106,16 +120,23 @@ class SacAgent:
             slope = alpha * (entropy - kept).mean()
             log_alpha, alpha_optimiser = self._descend("alpha", learner.log_alpha, slope, learner)
 
-        due = steps // config.target_every > (steps - config.steps_per_update) // config.target_every
-        share = jnp.where(due, config.tau, 0.0)
-        after = Learner(
-            actor=actor,
-            critics=critics,
-            targets=jax.tree.map(lambda old, new: old + share * (new - old), learner.targets, critics),
-            log_alpha=log_alpha,
-            optimisers={"actor": actor_optimiser, "critics": critic_optimiser, "alpha": alpha_optimiser},
-        )
+        optimisers = {"actor": actor_optimiser, "critics": critic_optimiser, "alpha": alpha_optimiser}
+        after = Learner(actor, critics, learner.targets, log_alpha, optimisers)
         return after, loss, entropy.mean()
+
+    def move_targets(self, learner: Learner, updates: Array) -> Learner:
+        """Move the targets towards the critics if that is due after so many updates."""
+        stride, every = self.config.steps_per_update, self.config.target_every
+        due = updates * stride // every > (updates - 1) * stride // every
+        share = jnp.where(due, self.config.tau, 0.0)
+        moved = jax.tree.map(lambda old, new: old + share * (new - old), learner.targets, learner.critics)
+        return learner._replace(targets=moved)
+
+    def next_move(self, updates: Array) -> Array:
+        """Return the number of updates after which targets move for the first time after `updates`."""
+        stride = self.config.steps_per_update
+        every = max(stride, self.config.target_every)
+        return -(-(updates * stride // every + 1) * every // stride)
 
     def _adam(self, name: str) -> Any:
         rate = self.config.actor_rate if name == "actor" else self.config.critic_rate

@@ -16,6 +16,7 @@ from polinfer.errors import PolinferError
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
 from polinfer.reproduce.work import Done, Failed, do_unit
+from polinfer.threads import cores_shared_by
 
 _ATTEMPTS = 3
 
@@ -78,7 +79,7 @@ def run_units(
 
 
 def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done | Failed]:
-    with _backend(cluster), warnings.catch_warnings():
+    with _backend(cluster), cores_shared_by(1 if cluster else jobs), warnings.catch_warnings():
         # A worker that has grown is replaced by a fresh one; joblib takes compiled programs for a leak.
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         # One unit after another is handed out, so that the last ones do not wait behind a long one.
