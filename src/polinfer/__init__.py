@@ -12,7 +12,7 @@ from polinfer.errors import PolinferError
 from polinfer.evaluate import Evaluation, evaluate
 from polinfer.explain import explain
 from polinfer.infer import infer
-from polinfer.learning.train import TrainConfig
+from polinfer.learning.config import TrainConfig
 from polinfer.mdp import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
 from polinfer.posterior import Posterior, SampledPolicy
 from polinfer.registry import list_domains, make, register

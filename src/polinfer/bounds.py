@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from polinfer.exact.solution import Floats
+from polinfer.learning.config import TrainConfig
 from polinfer.learning.encoded import EncodedView
-from polinfer.learning.train import TrainConfig, log_proposal_of
+from polinfer.learning.proposal import log_proposal_of
 from polinfer.posterior import Posterior
 from polinfer.saving import config_of
 from polinfer.sweep.compiled import run_sweep

@@ -12,8 +12,8 @@ import numpy as np
 from polinfer import exact
 from polinfer.baselines.sac_config import sac_config
 from polinfer.errors import PolinferError, suggest
+from polinfer.learning.config import TrainConfig
 from polinfer.learning.proposal import TableProposal
-from polinfer.learning.train import TrainConfig
 from polinfer.learning.view import table_of
 from polinfer.mdp import MDP
 from polinfer.methods import METHODS
@@ -109,6 +109,8 @@ _MEANS: dict[str, dict[str, Any]] = {
 }
 _EXACT: dict[str, Any] = {"weights": "exact", "particles": 200, "worlds": 1, "resample_below": 0.0}
 """Of wake on tables.  Worlds would only guide the resampling, which loses policies that are paid late."""
+_OF_WORLDS = {"weights", "worlds", "surrogate_share"}
+"""Settings that speak of worlds: who gives one of them wants policies to be judged by those."""
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "wake": {
         "particles": 100,
@@ -198,7 +200,7 @@ def train_config(method: str, on_table: bool = False, /, **settings: Any) -> Tra
     for name, value in forced.items():
         if settings.get(name, value) != value:
             raise PolinferError(f"method {method!r} means {name}={value}; leave {name} out or use vsmc")
-    exactly = _EXACT if on_table and method == "wake" and not {"weights", "worlds"} & settings.keys() else {}
+    exactly = _EXACT if on_table and method == "wake" and not _OF_WORLDS & settings.keys() else {}
     given = {**_DEFAULTS.get(method, {}), **exactly, **settings, **forced}
     sweep = SweepConfig(**{k: v for k, v in given.items() if k in sweep_fields})
     return TrainConfig(sweep=sweep, **{k: v for k, v in given.items() if k in train_fields})

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from polinfer.errors import PolinferError
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.learning.encoded import EncodedView
-from polinfer.learning.proposal import Proposal
-from polinfer.learning.train import log_proposal_of
+from polinfer.learning.proposal import Proposal, log_proposal_of
 from polinfer.mdp import MDP, State, invert_cumulative
 from polinfer.registry import Problem
 from polinfer.sweep.noise import as_uniform, query_words, seed_words

@@ -13,9 +13,10 @@ import numpy as np
 from polinfer.baselines.fit import Block, choose_sac_view, sac_segments, sac_trainer
 from polinfer.baselines.sac_config import SacConfig
 from polinfer.errors import PolinferError, check_at_least
+from polinfer.learning.config import TrainConfig
 from polinfer.learning.encoded import EncodedView
 from polinfer.learning.host import check_simulator, make_host_trainer
-from polinfer.learning.train import TrainConfig, Trainer, make_trainer
+from polinfer.learning.train import Trainer, make_trainer
 from polinfer.learning.view import View, choose_view
 from polinfer.mdp import MDP
 from polinfer.posterior import Posterior

@@ -10,7 +10,8 @@ import pytest
 import polinfer
 from polinfer.errors import PolinferError
 from polinfer.infer import train_config
-from polinfer.learning.train import make_trainer, table_log_policy
+from polinfer.learning.proposal import table_log_policy
+from polinfer.learning.train import make_trainer
 from polinfer.mdp import Transition
 from polinfer.tabular import TabularMDP
 

@@ -15,8 +15,10 @@ import polinfer
 from polinfer import exact
 from polinfer.errors import PolinferError
 from polinfer.infer import train_config
+from polinfer.learning.config import TrainConfig
 from polinfer.learning.objective import wake_coefficients
-from polinfer.learning.train import TrainConfig, empty_sums, make_learning, table_log_policy
+from polinfer.learning.proposal import table_log_policy
+from polinfer.learning.train import empty_sums, make_learning
 from polinfer.sweep import SweepConfig, SweepRandomness, run_reference_sweep
 from polinfer.sweep.record import Sweep
 from sweep.engines import QUICK, PlainTable, atlas, proposal_rows, table
@@ -126,6 +128,34 @@ def test_the_update_ascends_the_weighted_log_likelihood_of_memos(by_table: bool,
     assert abs(found).max() > 0.05
 
 
+@pytest.mark.parametrize("by_table", [True, False])
+def test_a_mix_has_its_share_of_both_gradients(by_table: bool) -> None:
+    sweep_config = SweepConfig(particles=6, worlds=2)
+    common = {"sweeps_per_update": 2, "width": 4, "depth": 1}
+    surrogate = TrainConfig(sweep_config, baseline="leave-one-out", **common)
+    wake = TrainConfig(sweep_config, objective="wake", **common)
+    mixed = replace(wake, surrogate_share=0.3, baseline="leave-one-out")
+    sweeps = sweeps_of(sweep_config, 2)
+    score, fit, both = (gradient_of(config, by_table, sweeps)[1] for config in (surrogate, wake, mixed))
+    np.testing.assert_allclose(both, 0.3 * score + 0.7 * fit, atol=1e-5)
+    assert abs(score - fit).max() > 0.05
+
+
+@pytest.mark.slow
+def test_a_mix_of_wake_and_surrogate_bounds_the_evidence_better_than_either() -> None:
+    grid = polinfer.make("gridworld/multimodal")
+    settings = {"particles": 10, "sweeps": 3000, "learning_rate": 3e-4, "seeds": 4}
+    fits = {
+        "surrogate": polinfer.infer(grid, "vsmc", baseline="running", **settings),
+        "wake": polinfer.infer(grid, "wake", worlds=1, **settings),
+        "mix": polinfer.infer(grid, "wake", worlds=1, surrogate_share=0.5, baseline="running", **settings),
+    }
+    last = {name: np.asarray(fit.trace.log_evidence)[-10:].mean(axis=0) for name, fit in fits.items()}
+    for other in ("surrogate", "wake"):
+        gain = last["mix"] - last[other]
+        assert gain.mean() > 3 * gain.std(ddof=1) / 2
+
+
 @pytest.mark.parametrize("settings", [{"memo_refresh": 0.5}, {"deterministic": False}])
 def test_policies_that_are_not_deterministic_are_refused(settings: dict[str, Any]) -> None:
     """A particle that draws twice in a state would count twice."""
@@ -207,6 +237,7 @@ def test_who_speaks_of_worlds_is_judged_by_them() -> None:
     assert train_config("wake", True, worlds=7).weights == "worlds"
     assert train_config("wake", True, worlds=7).sweep.resample_below == SweepConfig().resample_below
     assert train_config("wake", True, weights="worlds").sweep.worlds >= 50
+    assert train_config("wake", True, surrogate_share=0.5).weights == "worlds"
     assert train_config("wake").weights == train_config("vsmc", True).weights == "worlds"
 
 
@@ -216,6 +247,8 @@ def test_who_speaks_of_worlds_is_judged_by_them() -> None:
         ({"weights": "rough"}, "weights must be worlds or exact, got 'rough'"),
         ({"baseline": "running"}, "'wake' has no score term"),
         ({"baseline": "leave-one-out", "sweeps_per_update": 2}, "'wake' has no score term"),
+        ({"surrogate_share": 1.2}, r"surrogate_share must lie in 0\.\.1"),
+        ({"surrogate_share": 0.5, "weights": "exact"}, "surrogate_share belongs to method wake with weights"),
         ({"worlds": 0}, "worlds must be at least 1"),
         ({"worlds": 1.5}, "worlds must be"),
         ({"start": "random"}, "start must be shared, averaged or independent, got 'random'"),
@@ -234,6 +267,11 @@ def test_exact_weights_are_for_wake_on_tables() -> None:
     for problem in (PlainTable(FORK), polinfer.make("advising/3")):
         with pytest.raises(PolinferError, match="need a problem that fits a table"):
             polinfer.infer(problem, "wake", weights="exact", sweeps=2)
+
+
+def test_only_wake_has_a_share_of_the_surrogate() -> None:
+    with pytest.raises(PolinferError, match="surrogate_share belongs to method wake"):
+        polinfer.infer(FORK, "vsmc", surrogate_share=0.5)
 
 
 def test_an_unknown_objective_is_named() -> None:

@@ -14,8 +14,8 @@ import tyro
 from polinfer.baselines.sac_config import Preset, SacConfig, sac_config
 from polinfer.errors import PolinferError
 from polinfer.infer import SamplingConfig, sampling_config, train_config
+from polinfer.learning.config import TrainConfig
 from polinfer.learning.objective import Weights
-from polinfer.learning.train import TrainConfig
 from polinfer.sweep.config import SweepConfig
 from polinfer.tempered.config import Moves, TemperedConfig
 from polinfer.training import Config

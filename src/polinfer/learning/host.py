@@ -12,17 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.errors import PolinferError, check_at_least
+from polinfer.learning.config import TrainConfig
 from polinfer.learning.encoded import EncodedState, EncodedView
 from polinfer.learning.proposal import NetworkProposal
-from polinfer.learning.train import (
-    ChunkMetrics,
-    TrainConfig,
-    Trainer,
-    TrainState,
-    empty_sums,
-    make_learning,
-    metrics_of,
-)
+from polinfer.learning.train import ChunkMetrics, Trainer, TrainState, empty_sums, make_learning, metrics_of
 from polinfer.sweep.record import Sweep
 from polinfer.sweep.reference import SweepRandomness, run_reference_sweep
 from polinfer.sweep.simulator import Simulator

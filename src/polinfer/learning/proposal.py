@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -10,6 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from polinfer.mdp import MDP
+from polinfer.tabular.table import TabularMDP
+
+_STATES_AT_ONCE = 4096
 
 ProposalKind = Literal["network", "table"]
 
@@ -82,3 +88,30 @@ Proposal = Any
 def log_policy(logits: Array, legal: Array) -> Array:
     """Return ``log q`` ``[..., A]``: -inf where illegal, normalised over the legal actions."""
     return jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf), axis=-1)
+
+
+def log_proposal_of(mdp: MDP, proposal: Proposal, by_table: bool) -> Callable[[Any], Array]:
+    """Return the function from a state to ``log q`` that an engine needs.
+
+    On a table the network is evaluated once for all states instead of at every step of every particle.
+    """
+    if by_table:
+        assert isinstance(mdp, TabularMDP)
+        rows = table_log_policy(mdp, proposal)
+        return lambda state: rows[state]
+    return lambda state: log_policy(proposal.logits(mdp.encode(state)), mdp.legal(state))
+
+
+def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
+    """Return ``log q`` of all states of a table, ``[S, A]``."""
+    states = jnp.arange(table.num_states)
+
+    def logits(state: Array) -> Array:
+        features = state if isinstance(proposal, TableProposal) else table.encode(state)
+        scores: Array = proposal.logits(features)
+        return scores
+
+    # A large table in parts: its one-hot features would be a matrix of all states by all states.
+    large = table.num_states > _STATES_AT_ONCE
+    rows = jax.lax.map(logits, states, batch_size=_STATES_AT_ONCE) if large else jax.vmap(logits)(states)
+    return log_policy(rows, jnp.asarray(table.legal_actions))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,89 +12,16 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 from jax import Array
 
-from polinfer.errors import PolinferError, check_at_least, check_share
-from polinfer.learning.objective import (
-    Baseline,
-    Objective,
-    Weights,
-    evidence_to_go,
-    leave_one_out,
-    vsmc_coefficients,
-    wake_coefficients,
-)
-from polinfer.learning.proposal import NetworkProposal, Proposal, ProposalKind, TableProposal, log_policy
-from polinfer.learning.score import score_gradient
+from polinfer.errors import PolinferError
+from polinfer.learning.config import TrainConfig
+from polinfer.learning.gradient import make_gradient, misfit
+from polinfer.learning.proposal import NetworkProposal, Proposal, TableProposal, log_proposal_of
 from polinfer.mdp import MDP
 from polinfer.sweep.compiled import run_sweep
-from polinfer.sweep.config import SweepConfig
 from polinfer.sweep.noise import derive_words, seed_words
 from polinfer.sweep.record import Sweep
 from polinfer.sweep.weighing import Weighed, draw_fill, make_weigher
 from polinfer.tabular.table import TabularMDP
-
-_RUNNING_MEMORY = 0.99
-_STATES_AT_ONCE = 4096
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """How a proposal is fitted.  The defaults are the paper's where it prints one."""
-
-    sweep: SweepConfig = field(default_factory=SweepConfig)
-    sweeps: int = 50_000
-    """SMC sweeps per seed."""
-    sweeps_per_update: int = 1
-    """Sweeps whose gradients are averaged into one update."""
-    learning_rate: float = 3e-4
-    """Initial rate of Adam; the paper uses 1e-5 to 3e-4, by domain."""
-    final_rate_share: float = 0.1
-    """The cosine decay ends at this share of the initial rate."""
-    objective: Objective = "surrogate"
-    """What an update ascends: the paper's surrogate, or the fit to the weighted particles (wake)."""
-    weights: Weights = "worlds"
-    """What 'wake' weighs a policy by at the end of a sweep: its return in the sweep's worlds, or, on tables,
-    its exact J.  With exact weights few worlds do not bias the answer."""
-    baseline: Baseline = "none"
-    """Control variate of the score term; 'none' as the paper."""
-    proposal: ProposalKind = "network"
-    """A network on the encoded state, or a table of logits."""
-    width: int = 64
-    """Units per hidden layer of the network."""
-    depth: int = 2
-    """Hidden layers of the network."""
-
-    def __post_init__(self) -> None:
-        for name in ("sweeps", "sweeps_per_update", "width"):
-            check_at_least(name, getattr(self, name), 1)
-        check_at_least("depth", self.depth, 0)
-        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise PolinferError(f"learning_rate must be above zero, got {self.learning_rate}")
-        check_share("final_rate_share", self.final_rate_share)
-        if self.baseline not in ("none", "running", "leave-one-out"):
-            raise PolinferError(f"baseline must be none, running or leave-one-out, got {self.baseline!r}")
-        if self.objective not in ("surrogate", "wake"):
-            raise PolinferError(f"objective must be surrogate or wake, got {self.objective!r}")
-        if self.weights not in ("worlds", "exact"):
-            raise PolinferError(f"weights must be worlds or exact, got {self.weights!r}")
-        if self.weights == "exact" and self.objective != "wake":
-            raise PolinferError(
-                "weights 'exact' belong to method wake; the surrogate has those of its worlds"
-            )
-        if self.objective == "wake" and self.baseline != "none":
-            raise PolinferError("objective 'wake' has no score term; leave out the baseline")
-        if self.objective == "wake" and self.sweep.refresh > 0:
-            raise PolinferError(
-                "objective 'wake' fits deterministic policies; leave out memo_refresh and deterministic"
-            )
-        if self.baseline == "leave-one-out" and self.sweeps_per_update < 2:
-            raise PolinferError("baseline 'leave-one-out' needs sweeps_per_update of at least 2")
-        if self.proposal not in ("network", "table"):
-            raise PolinferError(f"proposal must be network or table, got {self.proposal!r}")
-
-    @property
-    def updates(self) -> int:
-        """Gradient steps per seed."""
-        return -(-self.sweeps // self.sweeps_per_update)
 
 
 class TrainState(NamedTuple):
@@ -123,33 +49,6 @@ class Trainer(NamedTuple):
 
     init: Callable[[Sequence[int]], TrainState]  # from seeds
     run: Callable[[TrainState, Any, Any], tuple[TrainState, ChunkMetrics]]  # updates first .. last-1
-
-
-def log_proposal_of(mdp: MDP, proposal: Proposal, by_table: bool) -> Callable[[Any], Array]:
-    """Return the function from a state to ``log q`` that an engine needs.
-
-    On a table the network is evaluated once for all states instead of at every step of every particle.
-    """
-    if by_table:
-        assert isinstance(mdp, TabularMDP)
-        rows = table_log_policy(mdp, proposal)
-        return lambda state: rows[state]
-    return lambda state: log_policy(proposal.logits(mdp.encode(state)), mdp.legal(state))
-
-
-def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
-    """Return ``log q`` of all states of a table, ``[S, A]``."""
-    states = jnp.arange(table.num_states)
-
-    def logits(state: Array) -> Array:
-        features = state if isinstance(proposal, TableProposal) else table.encode(state)
-        scores: Array = proposal.logits(features)
-        return scores
-
-    # A large table in parts: its one-hot features would be a matrix of all states by all states.
-    large = table.num_states > _STATES_AT_ONCE
-    rows = jax.lax.map(logits, states, batch_size=_STATES_AT_ONCE) if large else jax.vmap(logits)(states)
-    return log_policy(rows, jnp.asarray(table.legal_actions))
 
 
 @lru_cache(maxsize=32)
@@ -197,7 +96,7 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
     """Return the functions, not compiled; only what `mdp` says of states is asked for, it does not move."""
     schedule = optax.cosine_decay_schedule(config.learning_rate, config.updates, config.final_rate_share)
     adam = optax.adam(schedule)
-    batch = config.sweeps_per_update
+    gradient = make_gradient(mdp, config, by_table)
 
     def init(seeds: Sequence[int]) -> TrainState:
         members = [make_proposal(seed, mdp, config) for seed in seeds]
@@ -210,61 +109,19 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
         baseline = jnp.zeros((len(seeds), mdp.horizon), jnp.float32)
         return jax.vmap(adam.init)(proposal), baseline, jax.vmap(seed_words)(seeds)
 
-    def coefficients_of(sweeps: Sweep, running: Array) -> tuple[Array, Array]:
-        if config.objective == "wake":
-            return jax.vmap(wake_coefficients)(sweeps), running
-        to_go = jax.vmap(evidence_to_go)(sweeps)  # [U, T]
-        if config.baseline == "leave-one-out":
-            baseline = leave_one_out(to_go)
-        else:
-            baseline = jnp.broadcast_to(running if config.baseline == "running" else 0.0, to_go.shape)
-        blended = _RUNNING_MEMORY * running + (1 - _RUNNING_MEMORY) * to_go.mean(axis=0)
-        return jax.vmap(vsmc_coefficients)(sweeps, baseline), blended
-
-    def gradient_of(proposal: Proposal, sweeps: Sweep, coefficients: Array) -> Proposal:
-        """Return the gradient of what is descended."""
-        if by_table:
-            assert isinstance(mdp, TabularMDP)
-            weight = jnp.zeros((mdp.num_states, mdp.num_actions), jnp.float32)
-            weight = weight.at[sweeps.state, sweeps.action].add(coefficients) / -batch
-            if config.objective == "wake" or config.proposal == "table":
-                return jax.grad(everywhere)(proposal, weight)
-            states = jnp.arange(mdp.num_states)
-            return score_gradient(weighted, proposal, (states, weight), (weight != 0).any(axis=1))
-        axes = coefficients.ndim  # sweeps, steps, particles, and worlds where there are several
-        states, actions, flat = jax.tree.map(
-            lambda x: x.reshape((-1, *x.shape[axes:])), (sweeps.state, sweeps.action, coefficients / -batch)
-        )
-        return score_gradient(taken, proposal, (states, actions, flat), flat != 0)
-
-    def everywhere(proposal: Proposal, weight: Array) -> Array:
-        assert isinstance(mdp, TabularMDP)
-        if config.objective == "wake":
-            weight = weight - _where_none_came(mdp, -weight)
-        return _weigh(weight, table_log_policy(mdp, proposal)).sum()
-
-    def weighted(proposal: Proposal, row: tuple[Array, Array]) -> Array:
-        state, weight = row
-        return _weigh(weight, log_proposal_of(mdp, proposal, by_table=False)(state)).sum()
-
-    def taken(proposal: Proposal, row: tuple[Any, Array, Array]) -> Array:
-        state, action, weight = row
-        return weighted(proposal, (state, weight * jax.nn.one_hot(action, mdp.num_actions)))
-
     def update(
         state: TrainState, sums: Sums, sweeps: Sweep, weighed: Weighed | None = None
     ) -> tuple[TrainState, Sums]:
         if weighed is None:
-            coefficients, baseline = coefficients_of(sweeps, state.baseline)
-            gradient = gradient_of(state.proposal, sweeps, coefficients)
+            slope, baseline = gradient(state.proposal, sweeps, state.baseline)
             log_evidence, ess = sweeps.log_evidence.mean(), sweeps.ess.mean()
         else:
-            gradient, baseline = jax.grad(_misfit)(state.proposal, mdp, weighed), state.baseline
+            slope, baseline = jax.grad(misfit)(state.proposal, mdp, weighed), state.baseline
             log_evidence = weighed.log_evidence.mean()
             ess = (1.0 / jnp.exp(2 * weighed.log_weight).sum(axis=-1)).mean()
-        change, optimiser = adam.update(gradient, state.optimiser)
+        change, optimiser = adam.update(slope, state.optimiser)
         proposal = optax.apply_updates(state.proposal, change)
-        flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
+        flat = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(slope)])
         sums = Sums(
             log_evidence=sums.log_evidence + log_evidence,
             ess=sums.ess + ess / config.sweep.particles,
@@ -284,30 +141,6 @@ def _table_for_weights(mdp: MDP) -> TabularMDP:
             "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
         )
     return mdp
-
-
-def _misfit(proposal: Proposal, mdp: MDP, weighed: Weighed) -> Array:
-    """Return what is descended to fit whole policies ``[U, N, S]`` with exact weights."""
-    assert isinstance(mdp, TabularMDP)
-    chosen = weighed.actions[..., None] == jnp.arange(mdp.num_actions)
-    share = jnp.where(chosen, jnp.exp(weighed.log_weight)[..., None, None], 0.0).sum(axis=1).mean(axis=0)
-    decided = jnp.asarray(~mdp.absorbing, jnp.float32)[:, None]
-    return -_weigh(share * decided, table_log_policy(mdp, proposal)).sum()
-
-
-def _where_none_came(table: TabularMDP, weight: Array) -> Array:
-    """Return what the policies that never came to a state add to it, ``[S, A]``: there they are uniform.
-
-    That share belongs to the marginal policy.  On a table every state can be given it; elsewhere the proposal
-    is fitted to the policies that came.
-    """
-    even = table.legal_actions / table.legal_actions.sum(axis=1, keepdims=True) * ~table.absorbing[:, None]
-    return (1.0 - weight.sum(axis=1, keepdims=True)) * jnp.asarray(even, jnp.float32)
-
-
-def _weigh(weight: Array, log_q: Array) -> Array:
-    # Undrawn slots may hold an action that is illegal there: zero times -inf is nan.
-    return weight * jnp.where(jnp.isfinite(log_q), log_q, 0.0)
 
 
 class Sums(NamedTuple):

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from polinfer.errors import TooLargeError
-from polinfer.learning.train import TrainConfig
+from polinfer.learning.config import TrainConfig
 from polinfer.mdp import MDP, EnumerableMDP
 from polinfer.tabular import TabularMDP, tabulate
 

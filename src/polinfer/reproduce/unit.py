@@ -17,6 +17,8 @@ TRAINED = ("vsmc", "svi", "wake", "sac")
 SAMPLED = ("tempered", "particles")
 """The methods that sample; every other unit is an exact answer, see `polinfer.reproduce.answers`."""
 
+_CHOSEN_LATER = {"weights": "worlds", "surrogate_share": 0.0}
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -42,8 +44,8 @@ class Unit:
         settings: dict[str, Any] = dict(self.settings)
         if self.is_trained:
             settings = asdict(config_for(self.method, **self.settings))
-            if settings.get("weights") == "worlds":
-                del settings["weights"]  # Units that were run before there was a choice keep their keys.
+            # Units that were run before there was a choice keep their keys.
+            settings = {k: v for k, v in settings.items() if k not in _CHOSEN_LATER or v != _CHOSEN_LATER[k]}
         elif self.method in SAMPLED:
             settings = asdict(sampling_config(self.method, **self.settings))
         described: dict[str, Any] = plain(
