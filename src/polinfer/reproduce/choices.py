@@ -86,6 +86,17 @@ WAKE_SWEEPS = Choice(
     "the same sweeps as VSMC, so that the objective is all that differs; more worlds bring it to the "
     "posterior's definition, see docs/methods",
 )
+MIX_SHARE = Choice(
+    "share of the surrogate in the mix",
+    0.8,
+    "of 0.5, 0.8 and 0.95, tried on gridworld/multimodal and tireworld/4, the one that beat the surrogate on "
+    "both; the rest is wake",
+)
+MIX_BASELINE = Choice(
+    "baseline of the mix",
+    "running",
+    "the mean log Z-hat so far, which takes variance from the score term; the paper names none",
+)
 
 CHOICES: tuple[Choice, ...] = (
     GRID_RATE,
@@ -102,4 +113,6 @@ CHOICES: tuple[Choice, ...] = (
     BLACKJACK_START,
     ADVISING_SETS,
     WAKE_SWEEPS,
+    MIX_SHARE,
+    MIX_BASELINE,
 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polinfer.reproduce.budgets import BUDGETS, Budget
 from polinfer.reproduce.choices import SAC_GAMMA, SAC_PRESET
-from polinfer.reproduce.claims import Claim, judge
+from polinfer.reproduce.claims import Claim
 from polinfer.reproduce.store import Outcome, Store, Times
 from polinfer.reproduce.unit import SAMPLED, TRAINED, Unit
 
@@ -164,26 +164,6 @@ class Rows(dict[str, Found]):
 
     def __missing__(self, key: str) -> Found:
         raise MissingRowError(key)
-
-
-def evidence_claim(results: Results, pairs: Mapping[str, str]) -> Claim:
-    """Judge our own claim that wake does at least as well on the objective that VSMC ascends.
-
-    `pairs` are the keys of rows of wake, and of VSMC with the same sweeps.
-    """
-    gains, told = [], []
-    for ours, theirs in pairs.items():
-        mine, other = results[ours], results[theirs]
-        noise = float(np.hypot(mine.stderr("log_evidence"), other.stderr("log_evidence")))
-        gains.append(mine.mean("log_evidence") >= other.mean("log_evidence") - 2 * noise)
-        told.append(f"{ours} {mine.mean('log_evidence'):.3f} against {other.mean('log_evidence'):.3f}")
-    return judge(
-        "From the same sweeps, wake reaches at least the mean log Z-hat that the paper's surrogate reaches.",
-        "ours",
-        "10 particles, 1 world: " + "; ".join(told),
-        holds=all(gains),
-        in_kind=sum(gains) * 2 > len(gains),
-    )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from polinfer.reproduce.experiments import (
     accuracy,
     advising,
     blackjack,
+    evidence,
     grid_sac,
     grids,
     tireworld,
@@ -13,6 +14,6 @@ from polinfer.reproduce.experiments import (
 
 EXPERIMENTS = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (worked, grids, ablations, grid_sac, blackjack, tireworld, advising, accuracy)
+    for module in (worked, grids, ablations, grid_sac, blackjack, tireworld, advising, accuracy, evidence)
 }
 """In the order of the paper."""
