@@ -23,6 +23,7 @@ from polinfer.tabular.table import TabularMDP
 from polinfer.tempered.components import Part, join, rest_return, split
 from polinfer.tempered.config import TemperedConfig
 from polinfer.tempered.moves import Passed, Population, block_scan, gibbs_scan
+from polinfer.tempered.ordered import order_of, ordered_scan
 from polinfer.tempered.path import TemperedPath, TemperedPoint
 from polinfer.tempered.reweighting import longest_step, pool, reweight
 from polinfer.whole import reach_policy
@@ -124,11 +125,15 @@ def _anneal_parts(
 def make_kernels(table: TabularMDP, islands: int, moves: str) -> Kernels:
     """Compile, once for each problem, the kernels that `temper` and its way back run on."""
     choices, returns = choices_of(table), make_returns(table)
-    cheap = gibbs_cost(table) <= _GIBBS_COST
-    make = gibbs_scan if moves == "gibbs" or (moves == "auto" and cheap) else block_scan
-    return Kernels(
-        choices, jax.jit(returns), jax.jit(make(choices, returns, islands)), jax.jit(make_visits(table))
-    )
+    order = order_of(table)
+    cheap = order is not None or gibbs_cost(table) <= _GIBBS_COST
+    if moves == "block" or (moves == "auto" and not cheap):
+        scan = block_scan(choices, returns, islands)
+    elif order is None:
+        scan = gibbs_scan(choices, returns, islands)
+    else:
+        scan = ordered_scan(table, order, islands)
+    return Kernels(choices, jax.jit(returns), jax.jit(scan), jax.jit(make_visits(table)))
 
 
 class _Run:
