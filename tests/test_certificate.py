@@ -157,7 +157,8 @@ def test_a_baseline_and_a_simulator_have_no_evidence() -> None:
         assert certificate.target == target
         assert certificate.verdict == "use with care"
         values = certificate._asdict()
-        assert {k for k, v in values.items() if v is not None} == {"target", "verdict"}
+        assert {k for k, v in values.items() if v is not None} == {"target", "verdict", "reason"}
+        assert certificate.reason == "nothing is known to compare it with"
 
 
 @pytest.mark.parametrize(

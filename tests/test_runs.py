@@ -1,5 +1,6 @@
 """Run folders: stopped anywhere, a run ends as if it had not been."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -133,3 +134,16 @@ def test_kill_and_resume_on_the_command_line(tmp_path: Path) -> None:
     killed, whole = read(tmp_path / "killed"), read(tmp_path / "whole")
     for name in ("metrics.jsonl", "policy.safetensors"):
         assert killed[name] == whole[name]
+
+
+def test_a_run_of_an_older_version_goes_on(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+    """What it was started with lacks settings that came later: they had their defaults."""
+    for name, data in undisturbed.items():
+        (tmp_path / name).write_bytes(data)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["settings"]["train"]["surrogate_share"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = train_in_folder(LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True)
+    assert found.seeds == 2
+    with pytest.raises(PolinferError, match="started with seed 0, not 1"):
+        train_in_folder(LOOP, "vsmc", CONFIG, tmp_path, seed=1, seeds=2, resume=True)

@@ -11,12 +11,11 @@ import scipy.stats
 from polinfer import exact
 from polinfer.bounds import bound_evidence
 from polinfer.errors import TooLargeError
-from polinfer.exact.returns import gibbs_cost
 from polinfer.exact.solution import Floats, Solution
 from polinfer.posterior import Posterior
 from polinfer.references import reference_for
 from polinfer.tabular.table import TabularMDP
-from polinfer.tempered import TemperedConfig, temper
+from polinfer.tempered import TemperedConfig, pass_cost, temper
 
 SWEEPS = 50
 """Fresh sweeps that a trained proposal is judged by; large ones, of many particles and worlds, are fewer."""
@@ -39,6 +38,7 @@ class Certificate(NamedTuple):
     known_from: str | None  # what the distance is to
     distance: float | None  # occupancy-weighted total variation of the marginal policy
     verdict: str
+    reason: str  # what decided the verdict
 
     @property
     def gap(self) -> float | None:
@@ -81,7 +81,7 @@ def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Cer
         pareto_k=pareto,
         known_from=known_from,
         distance=distance,
-        verdict=_verdict(posterior, distance, pareto),
+        **_verdict(posterior, known_from, distance, pareto)._asdict(),
     )
 
 
@@ -128,25 +128,38 @@ def _target(posterior: Posterior) -> str:
     settings = posterior.settings.get("train", posterior.settings.get("particles", {}))
     if settings.get("weights") == "exact":
         return "1: exp(E[R]), the paper's definition"
+    if settings.get("surrogate_share", 0) > 0:
+        return "none of the three: the surrogate has a share in what was ascended"
     worlds = int(settings.get("sweep", {}).get("worlds", 1))
     if worlds == 1:
         return "2: E[softmax R], one world per sweep"
     return f"1: exp(E[R]), as the {worlds} worlds per sweep grow"
 
 
-def _verdict(posterior: Posterior, distance: float | None, pareto: float | None) -> str:
+class _Verdict(NamedTuple):
+    verdict: str
+    reason: str
+
+
+def _verdict(
+    posterior: Posterior, known_from: str | None, distance: float | None, pareto: float | None
+) -> _Verdict:
     if posterior.method == "exact":
-        return "trust"
+        return _Verdict("trust", "every policy was enumerated")
+    heavy = pareto is not None and pareto > _HEAVY
     if distance is not None:
-        return (
-            "trust" if distance <= _TRUSTED else "use with care" if distance <= _DOUBTED else "do not trust"
-        )
+        found = f"it is {distance:.3f} from the {known_from}"
+        if distance <= _TRUSTED:
+            return _Verdict("trust", found + ("; its weights alone would not do" if heavy else ""))
+        return _Verdict("use with care" if distance <= _DOUBTED else "do not trust", found)
     if posterior.policies is not None:
         # The first words of the diagnosis already weigh the standard errors.
-        return "trust" if posterior.diagnostics()[0].startswith("Trust") else "use with care"
-    if pareto is not None and pareto > _HEAVY:
-        return "do not trust"
-    return "use with care"
+        if posterior.diagnostics()[0].startswith("Trust"):
+            return _Verdict("trust", "its standard errors are small")
+        return _Verdict("use with care", "its standard errors are large")
+    if heavy:
+        return _Verdict("do not trust", f"the weights have a heavy tail (Pareto k {pareto:.2f})")
+    return _Verdict("use with care", "nothing is known to compare it with")
 
 
 def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
@@ -164,7 +177,7 @@ def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
     found = reference_for(posterior.mdp)
     if found is not None:
         return "reference posterior", found.policy
-    if posterior.method != "tempered" and gibbs_cost(table) <= _CHEAP:
+    if posterior.method != "tempered" and pass_cost(table) <= _CHEAP:
         return "tempered sample", _sample(table)
     return None, None
 

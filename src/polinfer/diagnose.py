@@ -83,12 +83,21 @@ def diagnose(posterior: Posterior) -> list[str]:
                 f"The policy has hardly left the uniform one (total variation {moved:.3f}): train for more "
                 "sweeps or at a higher learning rate."
             )
-        if (posterior.view.initial > 0).sum() > 1 and not exactly:
+        start = settings.get("sweep", {}).get("start", "shared")
+        if (posterior.view.initial > 0).sum() > 1 and not exactly and start != "averaged":
             warnings.append(
                 "The start is random: each sweep conditions on one start, so J is that of the start drawn."
             )
     verdict = "Use with care." if not warnings else "Do not trust without a second look."
-    return [verdict, *warnings, _about_worlds(worlds, exactly)]
+    facts = [_about_worlds(worlds, exactly)]
+    if settings.get("surrogate_share", 0) > 0:
+        facts.append(
+            f"The surrogate has a share of {settings['surrogate_share']:g} in what was ascended: this brings "
+            "log Z-hat up, and the policy away from the posterior."
+        )
+    if table is None:
+        facts.append("Without a table, nobody looked whether the policy has left the uniform one.")
+    return [verdict, *warnings, *facts]
 
 
 def _about_worlds(worlds: int, exactly: bool) -> str:

@@ -109,8 +109,6 @@ _MEANS: dict[str, dict[str, Any]] = {
 }
 _EXACT: dict[str, Any] = {"weights": "exact", "particles": 200, "worlds": 1, "resample_below": 0.0}
 """Of wake on tables.  Worlds would only guide the resampling, which loses policies that are paid late."""
-_OF_WORLDS = {"weights", "worlds", "surrogate_share"}
-"""Settings that speak of worlds: who gives one of them wants policies to be judged by those."""
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "wake": {
         "particles": 100,
@@ -186,7 +184,8 @@ def infer_sampled(
 def train_config(method: str, on_table: bool = False, /, **settings: Any) -> TrainConfig:
     """Return the configuration that `method` stands for, with some fields set by name.
 
-    On a table, ``wake`` weighs policies exactly unless the settings speak of weights or worlds.
+    On a table, ``wake`` weighs policies exactly unless the settings speak of weights or worlds, or of a mix
+    with the surrogate, which is judged by worlds.
     """
     sweep_fields = SweepConfig.__dataclass_fields__
     train_fields = {k: v for k, v in TrainConfig.__dataclass_fields__.items() if k != "sweep"}
@@ -200,7 +199,8 @@ def train_config(method: str, on_table: bool = False, /, **settings: Any) -> Tra
     for name, value in forced.items():
         if settings.get(name, value) != value:
             raise PolinferError(f"method {method!r} means {name}={value}; leave {name} out or use vsmc")
-    exactly = _EXACT if on_table and method == "wake" and not _OF_WORLDS & settings.keys() else {}
+    by_worlds = {"weights", "worlds"} & settings.keys() or settings.get("surrogate_share")
+    exactly = _EXACT if on_table and method == "wake" and not by_worlds else {}
     given = {**_DEFAULTS.get(method, {}), **exactly, **settings, **forced}
     sweep = SweepConfig(**{k: v for k, v in given.items() if k in sweep_fields})
     return TrainConfig(sweep=sweep, **{k: v for k, v in given.items() if k in train_fields})

@@ -24,6 +24,7 @@ from polinfer.saving import (
     CONFIG,
     POLICY,
     TABLE,
+    config_of,
     describe_problem,
     load,
     read_config,
@@ -84,7 +85,7 @@ def train_in_folder(
     start = None
     if resume:
         asked = {"method": method, "seeds": seeds, "settings": settings, "problem": describe_problem(mdp)}
-        _check_same(read_config(folder), asked, folder)
+        _check_same(_with_defaults(read_config(folder), method, seed), asked, folder)
         if (folder / POLICY).exists():
             return load(folder, mdp)
         if (folder / CHECKPOINT).exists():
@@ -158,6 +159,15 @@ def _block_name(end: int) -> str:
 
 def _remove_replay(folder: Path) -> None:
     shutil.rmtree(folder / REPLAY, ignore_errors=True)
+
+
+def _with_defaults(found: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
+    """Complete what an older version wrote by the settings that it did not have yet."""
+    if found.get("method") != method:
+        return found
+    settings = found["settings"]
+    complete = settings_of(config_of(settings, method), seed) | {"seed": settings.get("seed", seed)}
+    return found | {"settings": plain(complete)}
 
 
 def _check_same(found: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:

@@ -36,7 +36,8 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
         "success": None if evaluation.success is None else float(evaluation.success.mean()),
         "endings": {name: float(share.mean()) for name, share in evaluation.endings.items()},
         "length": float(evaluation.length.mean()),
-        "diagnostics": posterior.diagnostics(),
+        # The first sentence is a verdict without the certificate's knowledge.
+        "diagnostics": posterior.diagnostics()[1:],
         "certificate": certify(posterior)._asdict(),
     }
     if posterior.policies is not None:

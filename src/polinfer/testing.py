@@ -96,7 +96,10 @@ def check_shapes(mdp: MDP) -> None:
 def _check_attributes(mdp: MDP) -> None:
     for name in ("num_actions", "horizon", "init", "step", "encode", "identity", "legal"):
         if not hasattr(mdp, name):
-            raise _fail(f"{type(mdp).__name__} has no {name!r}; add it (see polinfer.MDP)")
+            raise _fail(
+                f"{type(mdp).__name__} has no {name!r}; add it (see polinfer.MDP), or, if it is a simulator "
+                "in plain Python, plan with it as it is (see polinfer.sweep.Simulator)"
+            )
     try:
         hash(mdp)
     except TypeError:

@@ -6,28 +6,38 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_VARIABLE = "NPROC"  # read by XLA when a process first computes
+import joblib  # type: ignore[import-untyped]
+
+_VARIABLES = ("PJRT_NPROC", "NPROC")  # read by XLA in this order, when a process first computes
 
 
 def thread_limit() -> int:
     """Return the number of threads that XLA starts in this process."""
-    told = os.environ.get(_VARIABLE, "")
-    return int(told) if told.isdecimal() and int(told) > 0 else os.cpu_count() or 1
+    for name in _VARIABLES:
+        if _is_number(os.environ.get(name, "")):
+            return max(1, int(os.environ[name]))
+    return int(joblib.cpu_count())
 
 
 @contextmanager
 def cores_shared_by(processes: int) -> Iterator[None]:
     """Let XLA start as many threads as are one's share of the cores, in processes that begin meanwhile.
 
-    Threads of one process that wait for those of another cost more than they bring: with two processes on two
-    cores, one thread each is faster by a third (`benchmarks/threads.py`).  Results are the same to the last
-    bit.
+    Threads of one process that wait for those of another cost more than they bring (`benchmarks/threads.py`).
     """
-    if processes == 1 or _VARIABLE in os.environ:
+    if processes == 1 or any(_is_number(os.environ.get(name, "")) for name in _VARIABLES):
         yield
         return
-    os.environ[_VARIABLE] = str(max(1, thread_limit() // processes))
+    before, share = os.environ.get("NPROC"), max(1, thread_limit() // processes)
+    os.environ["NPROC"] = str(share)
     try:
         yield
     finally:
-        del os.environ[_VARIABLE]
+        if before is None:
+            del os.environ["NPROC"]
+        else:
+            os.environ["NPROC"] = before
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().lstrip("-").isdecimal()

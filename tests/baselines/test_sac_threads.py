@@ -22,6 +22,11 @@ def test_a_seed_is_the_same_in_a_batch_of_five() -> None:
     np.testing.assert_allclose(five.trace.entropy[:, 3:], last.trace.entropy, atol=1e-4)
 
 
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPROC", "2")
+
+
 class Stop(Exception):  # noqa: N818 - as StopIteration
     """As a kill."""
 

@@ -248,7 +248,7 @@ def test_who_speaks_of_worlds_is_judged_by_them() -> None:
         ({"baseline": "running"}, "'wake' has no score term"),
         ({"baseline": "leave-one-out", "sweeps_per_update": 2}, "'wake' has no score term"),
         ({"surrogate_share": 1.2}, r"surrogate_share must lie in 0\.\.1"),
-        ({"surrogate_share": 0.5, "weights": "exact"}, "surrogate_share belongs to method wake with weights"),
+        ({"surrogate_share": 0.5, "weights": "exact"}, "surrogate_share has no part in weights .exact."),
         ({"worlds": 0}, "worlds must be at least 1"),
         ({"worlds": 1.5}, "worlds must be"),
         ({"start": "random"}, "start must be shared, averaged or independent, got 'random'"),
@@ -292,3 +292,13 @@ def test_wake_means_many_particles_and_worlds_unless_told_otherwise() -> None:
 def test_wake_learns_from_a_simulator_in_plain_python() -> None:
     posterior = polinfer.infer(PlainTable(FORK), "wake", particles=3, worlds=2, sweeps=3, seed=1)
     assert posterior.action_probs(0).sum() == pytest.approx(1)
+
+
+def test_a_mix_is_said_to_be_no_posterior() -> None:
+    mix = polinfer.infer(FORK, "wake", particles=3, worlds=2, sweeps=2, surrogate_share=0.5)
+    assert "none of the three" in polinfer.certify(mix, sweeps=2).target
+    assert any("The surrogate has a share of 0.5" in line for line in mix.diagnostics())
+
+
+def test_no_share_of_the_surrogate_is_no_mix() -> None:
+    assert train_config("wake", True, surrogate_share=0.0) == train_config("wake", True)

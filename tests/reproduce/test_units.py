@@ -75,3 +75,11 @@ def test_an_outcome_of_another_unit_is_not_taken(tmp_path: Path) -> None:
     (path,) = (tmp_path / "units").iterdir()
     path.rename(path.with_name(f"{other.key}.safetensors"))
     assert store.read(other) is None
+
+
+def test_settings_that_came_later_leave_older_keys_as_they_were() -> None:
+    plain = Unit("continuation", "wake", settings={"worlds": 1})
+    named = replace(plain, settings={"worlds": 1, "weights": "worlds", "surrogate_share": 0.0})
+    assert "surrogate_share" not in plain.describe()["settings"]
+    assert named.key == plain.key
+    assert replace(plain, settings={"worlds": 1, "surrogate_share": 0.8}).key != plain.key

@@ -10,6 +10,7 @@ import numpy as np
 from polinfer.errors import PolinferError, check_at_least, check_share, suggest
 
 Preset = Literal["a", "b"]
+_MOST = 1_000_000_000  # steps are counted in 32 bits
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ class SacConfig:
             check_share(name, getattr(self, name))
         for name in ("steps", "buffer", "batch", "steps_per_update", "target_every", "width"):
             check_at_least(name, getattr(self, name), 1)
+        for name in ("steps", "target_every"):
+            if getattr(self, name) > _MOST:
+                raise PolinferError(f"{name} must be at most {_MOST:,}, got {getattr(self, name):,}")
         for name in ("learning_starts", "depth"):
             check_at_least(name, getattr(self, name), 0)
         # Learning begins with an update, so after a whole number of strides.

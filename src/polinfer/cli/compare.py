@@ -38,7 +38,7 @@ from polinfer.training import Config, train
 
 @dataclass(frozen=True)
 class Compare(OutputFlags):
-    """Solve one problem by every method; print a table and draw the policies side by side.
+    """Solve one problem by every exact method, with VSMC and SAC beside; print a table and draw the policies.
 
     The exact methods take seconds; VSMC and soft actor-critic are trained, by default for a moderate budget.
     All policies are evaluated exactly.
@@ -130,7 +130,7 @@ def comparison_table(domain: str, result: Comparison) -> Table:
         title=f"{escape(domain)}: {result.table.num_states} states, horizon {result.table.horizon}",
         title_justify="left",
         caption="entropy: of the choices, nats per step; distance: total variation to the posterior-induced "
-        "policy, weighted by occupancy",
+        "policy, weighted by the occupancy of both",
         caption_justify="left",
     )
     table.add_column("method", min_width=10)

@@ -60,7 +60,8 @@ class Plan(OutputFlags):
     seed: int = 0
     """The first seed."""
     train: tyro.conf.OmitArgPrefixes[TrainFlags] = field(default_factory=TrainFlags)
-    """Settings of training for vsmc, svi and iwae; width and depth are those of sac's networks, too."""
+    """Settings of training for vsmc, svi, iwae and wake, and of sweeps for particles; width and depth are
+    those of sac's networks, too."""
     sac: tyro.conf.OmitArgPrefixes[SacFlags] = field(default_factory=SacFlags)
     """Settings of soft actor-critic; those that are left out come from the preset."""
     tempered: tyro.conf.OmitArgPrefixes[TemperedFlags] = field(default_factory=TemperedFlags)
@@ -85,6 +86,10 @@ class Plan(OutputFlags):
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
         check_at_least("episodes", self.episodes, 1)
+        if self.limit != DEFAULT_LIMIT and self.method != "exact":
+            raise PolinferError(
+                f"method {self.method!r} has no setting 'limit'; it belongs to method 'exact'"
+            )
         if self.method in ("exact", "tempered", "particles"):
             posterior = self._solve(mdp)
             folder = self._folder()
@@ -116,8 +121,7 @@ class Plan(OutputFlags):
             print_json(record)
             return
         tables().print(*plan_tables(record))
-        # The first sentence is a verdict without the certificate's knowledge, which stands in the table.
-        for line in posterior.diagnostics()[1:]:
+        for line in record["diagnostics"]:
             remarks().print(line, markup=False)
         remarks().print(
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False

@@ -87,7 +87,7 @@ def _amount(value: float, digits: int = 0) -> str:
 
 def _add_certificate(table: Table, certificate: dict[str, Any]) -> None:
     table.add_section()
-    table.add_row("certificate", certificate["verdict"])
+    table.add_row("certificate", escape(f"{certificate['verdict']}: {certificate['reason']}"))
     table.add_row("  target", escape(certificate["target"]))
     if certificate["known_from"] is not None:
         table.add_row(f"  distance to the {certificate['known_from']}", number(certificate["distance"]))

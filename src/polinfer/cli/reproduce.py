@@ -26,6 +26,7 @@ from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
 from polinfer.reproduce.work import PROGRESS, Done
 from polinfer.storage import read_json
+from polinfer.threads import thread_limit
 
 _LOOK = 2.0  # seconds between looks at what units are doing
 
@@ -48,7 +49,7 @@ class Reproduce(OutputFlags):
     """How much to spend."""
     out: Path = Path("runs/reproduce")
     """Folder for the results; what is finished there is not run again."""
-    jobs: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: one per core)")] = os.cpu_count() or 1
+    jobs: Annotated[int, tyro.conf.arg(help_behavior_hint="(default: one per core)")] = thread_limit()
     """Units to run at a time, each in a process of its own."""
     cluster: str | None = None
     """Address of a Dask scheduler whose workers do the work, such as tcp://10.0.0.1:8786."""

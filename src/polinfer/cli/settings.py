@@ -7,7 +7,7 @@ sentence like any other mistake, and not a box of the parser's.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,14 +16,44 @@ from polinfer.errors import PolinferError
 from polinfer.infer import SamplingConfig, sampling_config, train_config
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.objective import Weights
+from polinfer.particles import ParticleConfig
 from polinfer.sweep.config import SweepConfig
 from polinfer.tempered.config import Moves, TemperedConfig
 from polinfer.training import Config
 
 
+def _told(default: Any, wake: Any, elsewhere: Any, particles: Any) -> Any:
+    """Return the mark of a flag whose default depends on the method, for the help to tell."""
+    of_wake = f"{wake}" if wake == elsewhere else f"{wake} on tables, {elsewhere} elsewhere"
+    words = f"(default: {default}; wake {of_wake}; particles {particles})"
+    return tyro.conf.arg(help_behavior_hint=words)
+
+
+_VSMC, _ON_TABLE, _WAKE, _PARTICLES = (
+    train_config("vsmc"),
+    train_config("wake", True),
+    train_config("wake"),
+    sampling_config("particles"),
+)
+assert isinstance(_PARTICLES, ParticleConfig)
+
+
 @dataclass(frozen=True)
 class SweepFlags(SweepConfig):
     """Settings of a sweep."""
+
+    particles: Annotated[
+        int, _told(*(config.sweep.particles for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))
+    ] = SweepConfig.particles
+    """Partial policies that are rolled out together in a sweep."""
+    worlds: Annotated[
+        int, _told(*(config.sweep.worlds for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))
+    ] = SweepConfig.worlds
+    """Realisations of the dynamics that each particle is rolled through at once."""
+    resample_below: Annotated[
+        float, _told(*(config.sweep.resample_below for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))
+    ] = SweepConfig.resample_below
+    """Resample when the effective sample size is below this share of the particles; 0 is never."""
 
     def __post_init__(self) -> None:
         """Leave the checks to `config_of_flags`."""
@@ -35,9 +65,17 @@ class TrainFlags(TrainConfig):
 
     sweep: tyro.conf.OmitArgPrefixes[SweepFlags] = field(default_factory=SweepFlags)
     """Settings of a sweep."""
+    sweeps: Annotated[int, _told(*(config.sweeps for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))] = (
+        TrainConfig.sweeps
+    )
+    """SMC sweeps per seed."""
+    learning_rate: Annotated[
+        float, _told(*(config.learning_rate for config in (_VSMC, _ON_TABLE, _WAKE)), "has none")
+    ] = TrainConfig.learning_rate
+    """Initial rate of Adam."""
     weights: Weights | None = None  # type: ignore[assignment]
     """What wake and particles weigh a policy by at the end of a sweep: its exact J (on tables, unless
-    --worlds is given), or its return in the sweep's worlds."""
+    --worlds or --surrogate-share is given), or its return in the sweep's worlds."""
 
     def __post_init__(self) -> None:
         """Leave the checks to `config_of_flags`."""

@@ -23,7 +23,7 @@ from polinfer.errors import PolinferError, TooLargeError, check_at_least
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, uniform_policy
 from polinfer.exact.solution import PolicyPosterior, Result, Solution
 from polinfer.mdp import constant
-from polinfer.tabular.table import TabularMDP
+from polinfer.tabular.table import TabularMDP, check_table
 
 DEFAULT_LIMIT = 20_000_000
 _BATCH = 128  # policies evaluated together: their matrices stay in the cache
@@ -160,6 +160,7 @@ def policy_posterior(
 
 def decision_states(table: TabularMDP, horizon: int) -> NDArray[np.int64]:
     """Return the states in which some policy takes an action within `horizon` steps, in ascending order."""
+    check_table(table)
     reached = table.initial > 0
     possible = (table.probability > 0) & table.legal_actions[:, :, None]
     frontier = reached & ~table.absorbing

@@ -30,7 +30,7 @@ from polinfer.errors import check_at_least, check_share
 from polinfer.exact.evaluation import average_over_time
 from polinfer.exact.solution import Result, Solution
 from polinfer.mdp import constant
-from polinfer.tabular.table import TabularMDP
+from polinfer.tabular.table import TabularMDP, check_table
 
 OverActions = Literal["max", "soft", "prior"]
 
@@ -67,6 +67,7 @@ class Model(NamedTuple):
 
 def as_model(table: TabularMDP) -> Model:
     """Put `table` on the device, in double precision when that is enabled."""
+    check_table(table)
     return Model(
         jnp.asarray(table.successor),
         constant(table.probability),

@@ -60,10 +60,10 @@ class TrainConfig:
                 "weights 'exact' belong to method wake; the surrogate has those of its worlds"
             )
         check_share("surrogate_share", self.surrogate_share)
-        if self.surrogate_share > 0 and (self.objective != "wake" or self.weights == "exact"):
-            raise PolinferError(
-                "surrogate_share belongs to method wake with weights by worlds; leave one of them out"
-            )
+        if self.surrogate_share > 0 and self.objective != "wake":
+            raise PolinferError("surrogate_share belongs to method wake; the surrogate is all of it already")
+        if self.surrogate_share > 0 and self.weights == "exact":
+            raise PolinferError("surrogate_share has no part in weights 'exact'; leave one of them out")
         if self.objective == "wake" and self.surrogate_share == 0 and self.baseline != "none":
             raise PolinferError(
                 "objective 'wake' has no score term; leave out the baseline, or give a surrogate_share"

@@ -21,7 +21,7 @@ from polinfer.tabular.table import TabularMDP
 _RUNNING_MEMORY = 0.99
 
 Gradient = Callable[[Proposal, Sweep, Array], tuple[Proposal, Array]]
-"""From a proposal, sweeps ``[U, T, N]`` and the running baseline ``[T]`` to the gradient and the next one."""
+"""From a proposal, sweeps ``[U, T, N]`` and the running baseline ``[T]`` to gradient and next baseline."""
 
 
 def make_gradient(mdp: MDP, config: TrainConfig, by_table: bool) -> Gradient:
@@ -51,7 +51,10 @@ def make_gradient(mdp: MDP, config: TrainConfig, by_table: bool) -> Gradient:
         return jax.tree.map(lambda w, s: w + config.surrogate_share * (s - w), wake, surrogate), running
 
     def gradient_of(proposal: Proposal, sweeps: Sweep, coefficients: Array, completed: bool) -> Proposal:
-        """Return the gradient of what is descended; `completed` by policies that came to no such state."""
+        """Return the gradient of what is descended.
+
+        With `completed`, on a table, policies that never came to a state add their uniform share.
+        """
         if by_table:
             assert isinstance(mdp, TabularMDP)
             weight = jnp.zeros((mdp.num_states, mdp.num_actions), jnp.float32)

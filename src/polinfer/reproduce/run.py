@@ -79,7 +79,8 @@ def run_units(
 
 
 def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done | Failed]:
-    with _backend(cluster), cores_shared_by(1 if cluster else jobs), warnings.catch_warnings():
+    processes = 1 if cluster else min(jobs, len(units))
+    with _backend(cluster), cores_shared_by(processes), warnings.catch_warnings():
         # A worker that has grown is replaced by a fresh one; joblib takes compiled programs for a leak.
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         # One unit after another is handed out, so that the last ones do not wait behind a long one.

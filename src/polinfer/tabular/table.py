@@ -305,3 +305,9 @@ class TabularMDP:
     def state_name(self, state: Any) -> str:
         """Name a state."""
         return self.state_names[int(state)]
+
+
+def check_table(given: object) -> None:
+    """Refuse a problem that is not written out as a table."""
+    if not isinstance(given, TabularMDP):
+        raise TableError(f"{type(given).__name__} is not a table; write it out with polinfer.tabulate(mdp)")

@@ -49,6 +49,11 @@ def order_of(table: TabularMDP) -> NDArray[np.int64] | None:
         return None
 
 
+def ordered_cost(table: TabularMDP, order: NDArray[np.int64]) -> int:
+    """Return how many multiplications, about, a pass takes per policy; looking values up counts as eight."""
+    return len(order) * table.num_actions * table.horizon * (1 + int(table.successor.shape[2]) * 8)
+
+
 class _Ordered(NamedTuple):
     """The problem by the order's numbers; ``S`` itself stands for all that is over."""
 

@@ -23,7 +23,7 @@ from polinfer.tabular.table import TabularMDP
 from polinfer.tempered.components import Part, join, rest_return, split
 from polinfer.tempered.config import TemperedConfig
 from polinfer.tempered.moves import Passed, Population, block_scan, gibbs_scan
-from polinfer.tempered.ordered import order_of, ordered_scan
+from polinfer.tempered.ordered import order_of, ordered_cost, ordered_scan
 from polinfer.tempered.path import TemperedPath, TemperedPoint
 from polinfer.tempered.reweighting import longest_step, pool, reweight
 from polinfer.whole import reach_policy
@@ -121,13 +121,18 @@ def _anneal_parts(
     )
 
 
+def pass_cost(table: TabularMDP) -> int:
+    """Return how many multiplications, about, a pass of single-state draws takes per policy."""
+    order = order_of(table)
+    return gibbs_cost(table) if order is None else ordered_cost(table, order)
+
+
 @lru_cache(maxsize=16)
 def make_kernels(table: TabularMDP, islands: int, moves: str) -> Kernels:
     """Compile, once for each problem, the kernels that `temper` and its way back run on."""
     choices, returns = choices_of(table), make_returns(table)
     order = order_of(table)
-    cheap = order is not None or gibbs_cost(table) <= _GIBBS_COST
-    if moves == "block" or (moves == "auto" and not cheap):
+    if moves == "block" or (moves == "auto" and pass_cost(table) > _GIBBS_COST):
         scan = block_scan(choices, returns, islands)
     elif order is None:
         scan = gibbs_scan(choices, returns, islands)
