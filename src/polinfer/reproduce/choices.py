@@ -95,7 +95,7 @@ MIX_SHARE = Choice(
 MIX_BASELINE = Choice(
     "baseline of the mix",
     "running",
-    "the mean log Z-hat so far, which takes variance from the score term; the paper names none",
+    "a running mean of log Z-hat, step by step, which takes variance from the score term; the paper has none",
 )
 
 CHOICES: tuple[Choice, ...] = (
