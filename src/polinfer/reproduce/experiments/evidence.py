@@ -65,8 +65,8 @@ EXPERIMENT = Experiment(
     place=_PLACE,
     about=(
         "Ours: the mean log Z-hat of ten particles in one world, which the paper's surrogate ascends, at the "
-        "end of training with the surrogate, with wake, and with a mix of both.  The mix has a running baseline, "
-        "which the paper's surrogate has not."
+        "end of training with the surrogate, with wake, and with a mix of both.  The mix has a running "
+        "baseline, which the paper's surrogate has not."
     ),
     rows=tuple(row for problem in _KEYS for row in _rows(problem)),
     columns=(Column("log Z-hat", "log_evidence", 3), Column("return", "mean")),
