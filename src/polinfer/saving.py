@@ -89,6 +89,8 @@ def write_config(folder: Path, mdp: Problem, method: str, seeds: int, settings: 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Read ``config.json`` and check that it is ours."""
+    if not (folder / CONFIG).exists():
+        raise PolinferError(f"{folder} holds no run ({CONFIG}: no such file); 'polinfer plan' makes one")
     config = read_json(folder / CONFIG)
     if config.get("format") != FORMAT:
         raise PolinferError(f"{folder / CONFIG}: not the configuration of a polinfer run")

@@ -39,7 +39,8 @@ def _facts(record: dict[str, Any]) -> Table:
     table.add_row("  means beyond them", f"{number(returns['tail05'], 2)}  {number(returns['tail95'], 2)}")
     table.add_row("success", number(record["success"]))
     if len(record["endings"]) > 1:
-        table.add_row("endings", escape("  ".join(f"{k} {v:.3f}" for k, v in record["endings"].items())))
+        endings = record["endings"] | {"time up": max(0.0, 1.0 - sum(record["endings"].values()))}
+        table.add_row("endings", escape("  ".join(f"{k} {v:.3f}" for k, v in endings.items())))
     soft = record.get("soft")
     if soft is not None:
         aim = f"exact soft value iteration, alpha {soft['alpha']:g}, gamma {soft['gamma']:g}"
