@@ -76,9 +76,12 @@ def outcome_bars(rows: Mapping[str, Found], endings: Sequence[str], *, width: fl
     return figure
 
 
+_LEVEL = 4  # names of rows that have room beside each other
+
+
 def success_figure(panels: Mapping[str, Mapping[str, Found]]) -> Figure:
     """Draw the success probability of every run as a dot and their mean as a bar, a panel per instance."""
-    figure, axes = panel_figure(list(panels), 2.2, 2.0, margin=(0.4, 0.4))
+    figure, axes = panel_figure(list(panels), 2.2, 2.0, margin=(0.4, 0.7))
     for ax, rows in zip(axes, panels.values(), strict=True):
         style_axes(ax)
         for index, found in enumerate(rows.values()):
@@ -94,4 +97,7 @@ def success_figure(panels: Mapping[str, Mapping[str, Found]]) -> Figure:
 def _name_rows(ax: Axes, names: list[str], label: str) -> None:
     wrapped = [name.replace(", ", "\n").replace(" (", "\n(") for name in names]
     ax.set_xticks(range(len(names)), wrapped, fontsize=SMALL_SIZE)
+    if len(names) > _LEVEL:
+        for text in ax.get_xticklabels():
+            text.set(rotation=40, rotation_mode="anchor", ha="right", va="center")
     ax.set_ylabel(label, fontsize=TEXT_SIZE, color=INK)

@@ -19,7 +19,7 @@ from polinfer.storage import write_atomically
 _STYLE = """
 :root { --ink: #222; --soft: #666; --rule: #ddd; --shade: #f6f7f9; }
 * { box-sizing: border-box; }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1160px; margin: 2rem auto 4rem;
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1400px; margin: 2rem auto 4rem;
   padding: 0 1.2rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.25rem; margin-top: 2.6rem;
   border-bottom: 1px solid var(--rule); padding-bottom: .2rem; }
@@ -38,6 +38,7 @@ tr.first td { border-top: 2px solid #bbb; }
   font-size: .8rem; }
 .holds { background: #d7efe3; } .kind { background: #fdf0c8; }
 .not { background: #f9d9d2; } .un { background: #e8e8e8; }
+p, li { max-width: 90ch; }
 figure { margin: 1.2rem 0; } figure img { max-width: 100%; height: auto; }
 """
 _LOOK = {

@@ -60,7 +60,16 @@ def make_table(experiment: Experiment, results: Results) -> Table:
             cells = [_measured(found, column) for column in experiment.columns]
             cells.append(_distance(found, results))
             lines.append(Line(row.group, row.label, _source(found), tuple(cells), ours=row.extra))
-    return Table((*(column.name for column in experiment.columns), "distance to aim"), tuple(lines))
+    return _without_empty((*(column.name for column in experiment.columns), "distance to aim"), lines)
+
+
+def _without_empty(names: tuple[str, ...], lines: list[Line]) -> Table:
+    """Leave out columns in which no line says anything."""
+    kept = [i for i in range(len(names)) if not lines or any(line.cells[i] for line in lines)]
+    return Table(
+        tuple(names[i] for i in kept),
+        tuple(line._replace(cells=tuple(line.cells[i] for i in kept)) for line in lines),
+    )
 
 
 def _source(found: Found) -> str:
