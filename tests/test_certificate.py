@@ -149,9 +149,12 @@ def _share(pay: float) -> float:
 def test_a_baseline_and_a_simulator_have_no_evidence() -> None:
     proposal = TableProposal(jnp.zeros((1, ARMS.num_states, 2)))
     view = EncodedView(as_simulator(ARMS))
+    mixed = {"train": {"surrogate_share": 0.5, "sweep": {"worlds": 50}}}
+    mix = "none of the three: the surrogate has a share in what was ascended"
     for posterior, target in (
         (Posterior(ARMS, ARMS, "sac", proposal, 1), "none: return plus entropy, a baseline"),
         (Posterior(as_simulator(ARMS), view, "vsmc", proposal, 1), "2: E[softmax R], one world per sweep"),
+        (Posterior(as_simulator(ARMS), view, "wake", proposal, 1, mixed), mix),
     ):
         certificate = polinfer.certify(posterior)
         assert certificate.target == target

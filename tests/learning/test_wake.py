@@ -294,11 +294,5 @@ def test_wake_learns_from_a_simulator_in_plain_python() -> None:
     assert posterior.action_probs(0).sum() == pytest.approx(1)
 
 
-def test_a_mix_is_said_to_be_no_posterior() -> None:
-    mix = polinfer.infer(FORK, "wake", particles=3, worlds=2, sweeps=2, surrogate_share=0.5)
-    assert "none of the three" in polinfer.certify(mix, sweeps=2).target
-    assert any("The surrogate has a share of 0.5" in line for line in mix.diagnostics())
-
-
 def test_no_share_of_the_surrogate_is_no_mix() -> None:
     assert train_config("wake", True, surrogate_share=0.0) == train_config("wake", True)

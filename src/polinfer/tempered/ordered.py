@@ -34,7 +34,7 @@ def order_of(table: TabularMDP) -> NDArray[np.int64] | None:
     >>> order_of(polinfer.tabulate(polinfer.make("gridworld/ablation"))) is None
     True
     >>> len(order_of(polinfer.tabulate(polinfer.make("tireworld/1"))))
-    11
+    6
     """
     states = decision_states(table, table.horizon)
     possible = (table.probability[states] > 0) & table.legal_actions[states][:, :, None]
