@@ -209,6 +209,7 @@ def test_the_trace_tells_how_learning_went(alone: polinfer.Posterior) -> None:
         ({"particles": 5}, "method 'sac' has no setting 'particles'"),
         ({"steps": 100, "learning_starts": 100}, "learning_starts 100 leaves nothing of 100 steps"),
         ({"steps": 0}, "steps must be at least 1"),
+        ({"steps": 2_000_000_000}, "steps must be at most 1,000,000,000, got 2,000,000,000"),
         ({"batch": 0}, "batch must be at least 1"),
         ({"buffer": 2.5}, "buffer must be a whole number"),
         ({"critic_rate": 0.0}, "critic_rate must be above zero"),

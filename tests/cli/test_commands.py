@@ -152,6 +152,7 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
     [
         (["plan", "gridworld/multimdal"], "did you mean 'gridworld/multimodal'"),
         (["plan", "nowhere.npz"], "no such file"),
+        (["plan", "continuation", "--limit", "10"], "method 'wake' has no setting 'limit'"),
         (["plan", "gridworld", "--method", "exact"], "needs the option 'map'"),
         (["plan", "gridworld", "--map", "no-such-map.txt"], "neither a file nor a map"),
         (["plan", "continuation", "--set", "rho=2"], "rho must lie in 0..1"),

@@ -475,3 +475,11 @@ def test_bad_risk(risk):
 def test_bad_iterations(solver):
     with pytest.raises(PolinferError, match="max_iterations must be at least 1, got 0"):
         solver(SAVE_THEN_CASH.table(), max_iterations=0)
+
+
+@pytest.mark.parametrize("solve", [exact.policy_posterior, exact.finite_horizon_optimum])
+def test_what_is_no_table_is_refused(solve: Callable[..., object]) -> None:
+    with pytest.raises(
+        PolinferError, match=r"GridWorld is not a table; write it out with polinfer\.tabulate"
+    ):
+        solve(polinfer.make("gridworld/ablation"))

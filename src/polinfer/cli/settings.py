@@ -29,30 +29,23 @@ def _told(default: Any, wake: Any, elsewhere: Any, particles: Any) -> Any:
     return tyro.conf.arg(help_behavior_hint=words)
 
 
-_VSMC, _ON_TABLE, _WAKE, _PARTICLES = (
-    train_config("vsmc"),
-    train_config("wake", True),
-    train_config("wake"),
-    sampling_config("particles"),
-)
+_PARTICLES = sampling_config("particles")
 assert isinstance(_PARTICLES, ParticleConfig)
+_TRAINED = (train_config("vsmc"), train_config("wake", True), train_config("wake"))
+_ALL = (*_TRAINED, _PARTICLES)
 
 
 @dataclass(frozen=True)
 class SweepFlags(SweepConfig):
     """Settings of a sweep."""
 
-    particles: Annotated[
-        int, _told(*(config.sweep.particles for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))
-    ] = SweepConfig.particles
+    particles: Annotated[int, _told(*(config.sweep.particles for config in _ALL))] = SweepConfig.particles
     """Partial policies that are rolled out together in a sweep."""
-    worlds: Annotated[
-        int, _told(*(config.sweep.worlds for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))
-    ] = SweepConfig.worlds
+    worlds: Annotated[int, _told(*(config.sweep.worlds for config in _ALL))] = SweepConfig.worlds
     """Realisations of the dynamics that each particle is rolled through at once."""
-    resample_below: Annotated[
-        float, _told(*(config.sweep.resample_below for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))
-    ] = SweepConfig.resample_below
+    resample_below: Annotated[float, _told(*(config.sweep.resample_below for config in _ALL))] = (
+        SweepConfig.resample_below
+    )
     """Resample when the effective sample size is below this share of the particles; 0 is never."""
 
     def __post_init__(self) -> None:
@@ -65,13 +58,11 @@ class TrainFlags(TrainConfig):
 
     sweep: tyro.conf.OmitArgPrefixes[SweepFlags] = field(default_factory=SweepFlags)
     """Settings of a sweep."""
-    sweeps: Annotated[int, _told(*(config.sweeps for config in (_VSMC, _ON_TABLE, _WAKE, _PARTICLES)))] = (
-        TrainConfig.sweeps
-    )
+    sweeps: Annotated[int, _told(*(config.sweeps for config in _ALL))] = TrainConfig.sweeps
     """SMC sweeps per seed."""
-    learning_rate: Annotated[
-        float, _told(*(config.learning_rate for config in (_VSMC, _ON_TABLE, _WAKE)), "has none")
-    ] = TrainConfig.learning_rate
+    learning_rate: Annotated[float, _told(*(config.learning_rate for config in _TRAINED), "has none")] = (
+        TrainConfig.learning_rate
+    )
     """Initial rate of Adam."""
     weights: Weights | None = None  # type: ignore[assignment]
     """What wake and particles weigh a policy by at the end of a sweep: its exact J (on tables, unless
