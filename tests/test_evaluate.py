@@ -1,6 +1,7 @@
 """Simulated episodes against exact values, in both execution modes."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,27 @@ def test_one_policy_per_episode_agrees_with_enumeration() -> None:
         assert abs(simulated.mean[seed] - weight @ returns) < 5 * simulated.stderr[seed]
     # The two modes differ where states are revisited, so the test above can fail.
     assert abs(weight @ returns - evaluate_policy(GRID, probs).expected_return) > 0.05
+
+
+def test_posteriors_that_share_a_program_keep_their_own_policies(resampled: polinfer.Evaluation) -> None:
+    rows = np.log(RANDOM.dirichlet(np.full(4, 0.3), size=(1, GRID.num_states))).astype(np.float32)
+    other = replace(POSTERIOR, proposal=TableProposal(np.asarray(rows)), seeds=1)  # type: ignore[arg-type]
+    earned = evaluate_policy(GRID, np.exp(rows[0].astype(np.float64))).expected_return
+    simulated = polinfer.evaluate(GRID, other, episodes=EPISODES)
+    assert abs(simulated.mean[0] - earned) < 5 * simulated.stderr[0]
+    assert (np.abs(resampled.mean - earned) > 20 * simulated.stderr[0]).all()
+
+
+def test_sampled_policies_are_the_posteriors_own() -> None:
+    exact = polinfer.infer(GRID, method="exact")
+    assert exact.policies is not None
+    for action in (0, 2):
+        always = np.full((3, GRID.num_states), action)
+        one = replace(exact, policies=replace(exact.policies, sampled_policies=always))
+        assert one.sample_policy(7)(0) == action
+        earned = deterministic_returns(GRID, always[:1])[0]
+        simulated = polinfer.evaluate(GRID, one, episodes=EPISODES, mode="thompson")
+        assert abs(simulated.mean[0] - earned) < 5 * simulated.stderr[0] + 1e-6  # single precision
 
 
 def test_policies_drawn_from_the_exact_posterior_earn_its_expected_return() -> None:

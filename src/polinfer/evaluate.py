@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from polinfer.errors import PolinferError, check_at_least
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.learning.encoded import EncodedView
-from polinfer.mdp import HasEndings, State, invert_cumulative
+from polinfer.mdp import MDP, HasEndings, State, invert_cumulative
 from polinfer.playing import play_episodes
-from polinfer.posterior import Posterior
+from polinfer.posterior import Posterior, committed_action, log_policy_function
 from polinfer.registry import Problem
 from polinfer.sweep.moving import is_terminal_start, move_by_words, start_from_words
 from polinfer.sweep.noise import as_uniform, derive_words, seed_words
@@ -110,9 +110,8 @@ class _Episode(NamedTuple):
 
 
 def _simulate(
-    posterior: Posterior, mode: Mode, log_policy: Callable[[State], Array], words: Array
+    view: MDP, mode: Mode, log_policy: Callable[[State], Array], drawn: Array | None, words: Array
 ) -> tuple[_Episode, Array]:
-    view = posterior.view
     policy_words, start_words, action_words, move_words = (
         derive_words(words, jnp.asarray(use)) for use in range(4)
     )
@@ -121,7 +120,7 @@ def _simulate(
         state, over, gained, length = carry
         probs = jnp.exp(log_policy(state))
         if mode == "thompson":
-            action = posterior.commit(policy_words, state, probs)
+            action = committed_action(view, drawn, policy_words, state, probs)
         else:
             action = invert_cumulative(as_uniform(derive_words(action_words, t)), probs)
         moved = move_by_words(view, derive_words(move_words, t), state, action)
@@ -145,24 +144,32 @@ def _simulate(
     return _Episode(gained, length, jnp.where(over, ending, -1)), counted
 
 
-def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, seed: int) -> Evaluation:
-    batches = -(-episodes // _EPISODES_AT_ONCE)
-    size = -(-episodes // batches)
+@lru_cache(maxsize=16)
+def _make_simulator(view: MDP, mode: Mode, batches: int, size: int) -> Callable[..., Any]:
+    """Compile episodes in `view`; posteriors of one problem share them."""
 
     @jax.jit
-    def run(proposal: Any, words: Array) -> tuple[_Episode, Array]:
-        log_policy = posterior.log_policy_function(proposal)
-        simulate = jax.vmap(partial(_simulate, posterior, mode, log_policy))
+    def run(proposal: Any, drawn: Array | None, words: Array) -> tuple[_Episode, Array]:
+        log_policy = log_policy_function(view, proposal)
+        simulate = jax.vmap(partial(_simulate, view, mode, log_policy, drawn))
 
         def batch(counts: Array, number: Array) -> tuple[Array, _Episode]:
             own = jax.vmap(lambda i: derive_words(words, number, i))(jnp.arange(size))
             seen, counted = simulate(own)
             return counts + counted.sum(axis=0), seen
 
-        width = posterior.view.num_states if isinstance(posterior.view, TabularMDP) else 0
+        width = view.num_states if isinstance(view, TabularMDP) else 0
         counts, seen = jax.lax.scan(batch, jnp.zeros(width), jnp.arange(batches))
         return jax.tree.map(lambda x: x.reshape(-1), seen), counts
 
+    return run
+
+
+def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, seed: int) -> Evaluation:
+    batches = -(-episodes // _EPISODES_AT_ONCE)
+    size = -(-episodes // batches)
+    run = _make_simulator(posterior.view, mode, batches, size)
+    drawn = posterior.drawn_policies if mode == "thompson" else None
     base = seed_words(jnp.asarray(seed % 2**32, jnp.uint32))
     # One seed after another: a seed's episodes fill the machine, and memory stays that of one.
     parts = [
@@ -170,6 +177,7 @@ def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, see
             np.asarray,
             run(
                 jax.tree.map(lambda leaf, i=i: leaf[i], posterior.proposal),
+                drawn,
                 derive_words(base, jnp.asarray(i)),
             ),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,39 +150,25 @@ class Posterior:
         probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
         return probs
 
-    def log_policy_function(self, proposal: Proposal) -> Callable[[State], Array]:
-        """Return the traceable function from a state of `view` to ``log q`` for one member's `proposal`."""
-        return log_proposal_of(self.view, proposal, by_table=isinstance(self.view, TabularMDP))
+    @property
+    def drawn_policies(self) -> Array | None:
+        """Whole policies drawn from the posterior ``[n, S]``; None where a proposal draws them itself."""
+        if self.policies is None:
+            return None
+        if self.policies.sampled_policies is None:
+            raise PolinferError(
+                f"{self.policies.num_policies:,} policies were too many to keep for drawing whole ones; "
+                "use mode 'resample', or a smaller problem"
+            )
+        return jnp.asarray(self.policies.sampled_policies)
 
-    @cached_property
-    def _log_probs(self) -> Callable[[State], Array]:
-        # The weights are an argument: as constants of the program, XLA would compute with them for seconds.
-        ask = jax.jit(
-            lambda members, state: jax.vmap(lambda one: self.log_policy_function(one)(state))(members)
-        )
-        return lambda state: ask(self.proposal, state)
+    def _log_probs(self, state: State) -> Array:
+        return _make_log_probs(self.view)(self.proposal, state)
 
-    @cached_property
-    def _committed(self) -> Callable[[Array, State], Array]:
-        """From a seed and a state to the action of each member's sampled policy, ``[seeds]``."""
-
-        def commit(seed: Array, state: State) -> Array:
-            probs = jnp.exp(self._log_probs(state))
-            return jax.vmap(lambda row: self.commit(seed_words(seed), state, row))(probs)
-
-        return jax.jit(commit)
-
-    def commit(self, words: Array, state: State, probs: Array) -> Array:
-        """Return the action in a state of `view` of the sampled policy that `words` stand for."""
-        if self.policies is not None:
-            if self.policies.sampled_policies is None:
-                raise PolinferError(
-                    f"{self.policies.num_policies:,} policies were too many to keep for drawing whole ones; "
-                    "use mode 'resample', or a smaller problem"
-                )
-            drawn = jnp.asarray(self.policies.sampled_policies)
-            return drawn[words[0] % drawn.shape[0], state]
-        return committed_action(words, self.view.identity(state), probs)
+    def _committed(self, seed: int, state: State) -> Array:
+        """Return the action in a state of `view` of each member's sampled policy, ``[seeds]``."""
+        words = jnp.asarray(seed % 2**32, jnp.uint32)
+        return _make_commit(self.view)(self.drawn_policies, words, state, self._log_probs(state))
 
     @cached_property
     def _index(self) -> dict[bytes, int]:
@@ -232,11 +218,40 @@ class SampledPolicy:
 
     def __call__(self, state: State) -> int:
         """Return the action that this policy takes in `state`."""
-        seed = jnp.asarray(self.seed % 2**32, jnp.uint32)
-        return int(self.posterior._committed(seed, self.posterior._to_view(state))[self.member])
+        return int(self.posterior._committed(self.seed, self.posterior._to_view(state))[self.member])
 
 
-def committed_action(words: Array, identity: Array, probs: Array) -> Array:
-    """Return the action of one sampled policy in one state: the same whenever the same is asked."""
+def log_policy_function(view: MDP, proposal: Proposal) -> Callable[[State], Array]:
+    """Return the traceable function from a state of `view` to ``log q`` for one member's `proposal`."""
+    return log_proposal_of(view, proposal, by_table=isinstance(view, TabularMDP))
+
+
+def committed_action(view: MDP, drawn: Array | None, words: Array, state: State, probs: Array) -> Array:
+    """Return the action in a state of `view` of the sampled policy that `words` stand for.
+
+    It is one of the policies `drawn`, or, of a proposal, the same action whenever the same state is asked.
+    """
+    if drawn is not None:
+        return drawn[words[0] % drawn.shape[0], state]
     zero = jnp.zeros((), jnp.uint32)
-    return invert_cumulative(as_uniform(query_words(words, identity, zero, zero)), probs)
+    return invert_cumulative(as_uniform(query_words(words, view.identity(state), zero, zero)), probs)
+
+
+# The weights are arguments of these programs: as constants, XLA would compute with them for seconds.
+@lru_cache(maxsize=16)
+def _make_log_probs(view: MDP) -> Callable[[Proposal, State], Array]:
+    """Compile ``log q`` of every member in a state; posteriors of one problem share it."""
+    return jax.jit(
+        lambda members, state: jax.vmap(lambda one: log_policy_function(view, one)(state))(members)
+    )
+
+
+@lru_cache(maxsize=16)
+def _make_commit(view: MDP) -> Callable[[Array | None, Array, State, Array], Array]:
+    """Compile the action of every member's sampled policy in a state."""
+
+    def commit(drawn: Array | None, seed: Array, state: State, log_probs: Array) -> Array:
+        words = seed_words(seed)
+        return jax.vmap(lambda row: committed_action(view, drawn, words, state, jnp.exp(row)))(log_probs)
+
+    return jax.jit(commit)
