@@ -6,6 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -39,21 +40,59 @@ class List(OutputFlags):
                 }
             )
             return
-        found = Table("domain", "what it is", "options", title="problems", title_justify="left")
-        for domain in list_domains().values():
-            found.add_row(domain.name, escape(domain.summary.replace("`", "")), ", ".join(_options(domain)))
-        elsewhere = Table("address", "what it is", title="problems from elsewhere", title_justify="left")
-        for scheme in list_schemes().values():
-            elsewhere.add_row(escape(scheme.example), escape(scheme.summary.replace("`", "")))
-        methods = Table("method", "what it does", title="methods", title_justify="left")
-        for name, text in METHODS.items():
-            methods.add_row(name, text)
-        experiments = Table(
-            "experiment", "what it is", "in the paper", title="experiments", title_justify="left"
+        for table in (_problems(), _problem_options(), _elsewhere(), _methods(), _experiments()):
+            tables().print(table)
+
+
+def _problems() -> Table:
+    table = _table("problems", "domain", "what it is")
+    for family in _families().values():
+        for domain in family:
+            table.add_row(domain.name, escape(domain.summary.replace("`", "")))
+    return table
+
+
+def _problem_options() -> Table:
+    """Return the options of each family once: its problems have the same, with other defaults."""
+    table = _table("their options: --set NAME=VALUE", "family", "options")
+    for name, family in _families().items():
+        table.add_row(
+            name, ", ".join(dict.fromkeys(option for domain in family for option in domain.options))
         )
-        for experiment in EXPERIMENTS.values():
-            experiments.add_row(experiment.name, experiment.about, experiment.place)
-        tables().print(found, elsewhere, methods, experiments)
+    return table
+
+
+def _elsewhere() -> Table:
+    table = _table("problems from elsewhere", "address", "what it is")
+    for scheme in list_schemes().values():
+        table.add_row(escape(scheme.example), escape(scheme.summary.replace("`", "")))
+    return table
+
+
+def _methods() -> Table:
+    table = _table("methods", "method", "what it does")
+    for name, text in METHODS.items():
+        table.add_row(name, text)
+    return table
+
+
+def _experiments() -> Table:
+    table = _table("experiments of 'polinfer reproduce'", "experiment", "what it is", "in the paper")
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.title, experiment.place)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    return Table(*columns, title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _families() -> dict[str, list[Domain]]:
+    """Return the problems by what stands before the slash of their names."""
+    families: dict[str, list[Domain]] = {}
+    for domain in list_domains().values():
+        families.setdefault(domain.name.split("/")[0], []).append(domain)
+    return families
 
 
 def _options(domain: Domain) -> dict[str, Any]:
