@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 from matplotlib.figure import Figure
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -38,10 +39,10 @@ from polinfer.training import Config, train
 
 @dataclass(frozen=True)
 class Compare(OutputFlags):
-    """Solve one problem by every exact method, with VSMC and SAC beside; print a table and draw the policies.
+    """Solve one problem by every exact method, with wake, VSMC and SAC beside; print a table and draw maps.
 
-    The exact methods take seconds; VSMC and soft actor-critic are trained, by default for a moderate budget.
-    All policies are evaluated exactly.
+    The exact methods take seconds; the three others are trained, by default for a moderate budget.  All
+    policies are evaluated exactly.
 
     Example: polinfer compare gridworld/ablation --out runs/ablation
     """
@@ -54,7 +55,7 @@ class Compare(OutputFlags):
     limit: int = DEFAULT_LIMIT
     """The largest number of policies to enumerate for the posterior."""
     learned: bool = True
-    """Train VSMC and soft actor-critic, too."""
+    """Train wake, as `polinfer plan` has it, VSMC and soft actor-critic, too."""
     sweeps: int = 20_000
     """Sweeps of VSMC, per seed."""
     steps: int = 50_000
@@ -62,7 +63,7 @@ class Compare(OutputFlags):
     gamma: float = SacConfig.gamma
     """Discount of soft actor-critic."""
     seeds: int = 3
-    """Independent runs of VSMC and soft actor-critic, averaged."""
+    """Independent runs of each that is trained, averaged."""
     seed: int = 0
     """The first seed."""
     out: Path | None = None
@@ -81,7 +82,7 @@ class Compare(OutputFlags):
         check_risk(self.risk)
         states = tabulate(mdp).num_states
         if self.learned and states > TABLE_LIMIT:
-            remarks().print(f"note: VSMC and SAC left out: {states:,} states are more than {TABLE_LIMIT:,}")
+            remarks().print(f"note: wake, VSMC and SAC left out: {states:,} states are over {TABLE_LIMIT:,}")
         learned = self._train(mdp) if self.learned and states <= TABLE_LIMIT else {}
         with enumeration_progress() as progress:
             result = compare(
@@ -111,10 +112,11 @@ class Compare(OutputFlags):
 
     def _train(self, mdp: AnyProblem) -> dict[str, Posterior]:
         configs: dict[str, Config] = {
+            "wake": train_config("wake", True),
             "vsmc": train_config("vsmc", sweeps=self.sweeps),
             "sac": sac_config(alpha=self.alpha, gamma=self.gamma, steps=self.steps),
         }
-        names = {"vsmc": "VSMC", "sac": f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g})"}
+        names = {"wake": "wake", "vsmc": "VSMC", "sac": f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g})"}
         found = {}
         for method, config in configs.items():
             with training_progress(config, self.seeds) as progress:
@@ -132,6 +134,8 @@ def comparison_table(domain: str, result: Comparison) -> Table:
         caption="entropy: of the choices, nats per step; distance: total variation to the posterior-induced "
         "policy, weighted by the occupancy of both",
         caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
     )
     table.add_column("method", min_width=10)
     for column in ("return", "std", "5%", "95%", "success", "entropy", "distance"):
