@@ -19,6 +19,7 @@ from polinfer.learning.train import ChunkMetrics, Trainer, TrainState, empty_sum
 from polinfer.sweep.record import Sweep
 from polinfer.sweep.reference import SweepRandomness, run_reference_sweep
 from polinfer.sweep.simulator import Simulator
+from polinfer.sweep.weighing import NEEDS_TABLE
 
 Floats = NDArray[np.float32]
 
@@ -36,9 +37,7 @@ def check_simulator(simulator: Simulator, config: TrainConfig) -> None:
             raise PolinferError(f"{name} has no {number!r}; add it (see polinfer.sweep.Simulator)")
         check_at_least(number, getattr(simulator, number), 1)
     if config.weights == "exact":
-        raise PolinferError(
-            "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
-        )
+        raise PolinferError(NEEDS_TABLE)
     if config.proposal == "table":
         raise PolinferError("proposal 'table' needs a problem that fits a table; use proposal 'network'")
     start = simulator.init(0)

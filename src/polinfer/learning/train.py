@@ -20,7 +20,7 @@ from polinfer.mdp import MDP
 from polinfer.sweep.compiled import run_sweep
 from polinfer.sweep.noise import derive_words, seed_words
 from polinfer.sweep.record import Sweep
-from polinfer.sweep.weighing import Weighed, draw_fill, make_weigher
+from polinfer.sweep.weighing import NEEDS_TABLE, Weighed, draw_fill, make_weigher
 from polinfer.tabular.table import TabularMDP
 
 
@@ -139,9 +139,7 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
 
 def _table_for_weights(mdp: MDP) -> TabularMDP:
     if not isinstance(mdp, TabularMDP):
-        raise PolinferError(
-            "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
-        )
+        raise PolinferError(NEEDS_TABLE)
     return mdp
 
 

@@ -26,6 +26,8 @@ from polinfer.tabular.table import TabularMDP
 
 _FILL = 0xF111  # what words are derived for
 
+NEEDS_TABLE = "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
+
 
 class Weighed(NamedTuple):
     """The whole policies of a sweep."""
