@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import polinfer
 from polinfer.errors import PolinferError
+from polinfer.learning.proposal import TableProposal
+from polinfer.trace import pick_seed
 
 GRID = polinfer.make("gridworld/ablation")
 
@@ -140,3 +143,17 @@ def test_diagnostics_name_what_is_wrong(trained: polinfer.Posterior, exact: poli
         trained.trace._replace(ess=np.full((100, 3), 0.12, np.float32)),
     )
     assert any("effective sample size is 12%" in line for line in poor.diagnostics())
+
+
+@pytest.mark.parametrize(("start", "told"), [("shared", True), ("independent", True), ("averaged", False)])
+def test_a_random_start_is_named_unless_sweeps_average_over_it(
+    trained: polinfer.Posterior, start: str, told: bool
+) -> None:
+    moves = np.array([[[0.5, 0, 0.5], [0, 0.2, 0.8]], [[0, 0, 1], [0.6, 0, 0.4]], [[0, 0, 1], [0, 0, 1]]])
+    table = polinfer.TabularMDP(moves, np.eye(3, 2), [0.3, 0.7, 0.0], [False, False, True], 4)
+    train = trained.settings["train"]
+    settings = {"train": train | {"sweep": train["sweep"] | {"start": start}}}
+    rows = TableProposal(jnp.asarray(np.log([[[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]]), jnp.float32))
+    posterior = polinfer.Posterior(table, table, "vsmc", rows, 1, settings, pick_seed(trained.trace, 0))
+    assert any("conditions on one start" in line for line in posterior.diagnostics()) == told
+    assert not any("conditions on one start" in line for line in trained.diagnostics())
