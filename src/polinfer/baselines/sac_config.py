@@ -74,7 +74,7 @@ class SacConfig:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    # CleanRL's discrete (Atari) agent: what the paper says it adapted.
+    # CleanRL's discrete (Atari) agent; the paper adapted SAC from CleanRL and does not say from which.
     "a": {
         "learning_starts": 20_000,
         "batch": 64,

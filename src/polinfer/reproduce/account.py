@@ -31,6 +31,15 @@ class Section(NamedTuple):
     times: Times  # of all units together
     units: int
     waiting: int  # units that are not finished
+    undecided: int  # claims that wait for them
+
+    @property
+    def missing(self) -> str:
+        """What is not there yet, in a sentence; empty where all is."""
+        if not self.waiting:
+            return ""
+        claims = f", and {self.undecided} claims wait for them" if self.undecided else ""
+        return f"{self.waiting} of {self.units} units are not finished; their rows are missing{claims}."
 
 
 class Account(NamedTuple):
@@ -61,7 +70,8 @@ def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Account:
         if not results:
             continue
         sections.append(_section(experiment, results, store, budget))
-        apart += disagreements(experiment, results)[:1]
+        main = experiment.columns[0].name
+        apart += [one for one in disagreements(experiment, results) if one.column == main][:1]
     if not sections:
         raise PolinferError(
             f"{store.folder} holds no results of budget {budget.name!r}; run polinfer reproduce all --budget "
@@ -85,6 +95,7 @@ def _section(experiment: Experiment, results: Results, store: Store, budget: Bud
         Times(sum(time.seconds for time in known), sum(time.cpu_seconds for time in known)),
         len(units),
         waiting,
+        judged.count(None),
     )
 
 
@@ -146,6 +157,7 @@ def as_json(account: Account) -> dict[str, Any]:
                 "cpu_seconds": section.times.cpu_seconds,
                 "units": section.units,
                 "waiting": section.waiting,
+                "undecided": section.undecided,
             }
             for section in account.sections
         },

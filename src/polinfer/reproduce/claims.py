@@ -28,3 +28,8 @@ def judge(statement: str, place: str, evidence: str, *, holds: bool, in_kind: bo
     """Return the claim with the verdict that two questions decide: as said, or at least in direction?"""
     verdict = Verdict.HOLDS if holds else Verdict.IN_KIND if in_kind else Verdict.NOT_HERE
     return Claim(statement, place, evidence, verdict)
+
+
+def untested(statement: str, place: str, evidence: str) -> Claim:
+    """Return a claim that nothing here decides, with what is known all the same."""
+    return Claim(statement, place, evidence, Verdict.UNTESTED)

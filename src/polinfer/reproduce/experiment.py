@@ -199,11 +199,14 @@ class Experiment:
 def _derive(row: Row, outcome: Outcome, times: Times | None) -> Outcome:
     """Add what follows from the outcome.
 
-    The mean return in the rewards of the problem without a scale; the log evidence at the end of training;
-    the seconds that a run took.
+    The mean return in the rewards of the problem without a scale, of episodes and of the policy itself; the
+    log evidence at the end of training; the seconds that a run took.
     """
     arrays = dict(outcome.arrays)
-    arrays["base_mean"] = outcome["mean"] / float(row.options.get("reward_scale", 1.0))
+    scale = float(row.options.get("reward_scale", 1.0))
+    arrays["base_mean"] = outcome["mean"] / scale
+    if "exact.mean" in outcome:
+        arrays["base_exact"] = outcome["exact.mean"] / scale
     if "trace.log_evidence" in outcome:
         trace = np.asarray(outcome["trace.log_evidence"], np.float64)
         arrays["log_evidence"] = trace[-max(1, round(_LAST * len(trace))) :].mean(axis=0)

@@ -11,11 +11,15 @@ from polinfer.reproduce.tables import Line, group_lines
 from polinfer.storage import write_atomically
 
 LEGEND = (
-    "`paper` is what the paper prints, mean ± deviation over runs; `measured` is ours, with the standard "
-    "error of the mean in brackets; `exact` is computed; `reference` is a long tempered run, kept in the "
-    "package. Lines marked with * are ours, beside what the paper shows. The distance is the total variation "
-    "to the line that a method estimates (the posterior for VSMC and wake, the exact soft policy for SAC), "
-    "weighted by where that one goes."
+    "`paper` is what the paper prints, with its ±, which it does not explain; `measured` is ours, mean ± "
+    "deviation over runs, with the standard error of the mean in brackets; `exact` is computed; `reference` "
+    "is a long tempered run, kept in the package. Lines marked with * are ours, beside what the paper shows. "
+    "The return of a posterior is that of executing its marginal policy, which draws anew at every step. "
+    "log Z-hat of sweeps with one world is not an estimate of the posterior's log Z. The distance is the "
+    "total variation to the line that a method estimates (the posterior for VSMC and wake, given the hand in "
+    "Blackjack; the exact soft policy for SAC, both with the discount below), weighted by where that one "
+    "goes. A claim 'holds in kind' where the direction is as the paper says and the size is not; the "
+    "thresholds are ours, and stand in the code of each experiment."
 )
 
 
@@ -73,8 +77,8 @@ def _apart(account: Account) -> str:
 def _section(section: Section) -> str:
     experiment = section.experiment
     parts = [f"## {experiment.title}", f"{experiment.about} ({experiment.place}.)"]
-    if section.waiting:
-        parts.append(f"{section.waiting} of {section.units} units are not finished; their rows are missing.")
+    if section.missing:
+        parts.append(section.missing)
     head = ("", "policy", "source", *section.table.head)
     parts.append(_grid(head, _rows(section)))
     parts += [

@@ -110,10 +110,8 @@ def _section(section: Section) -> str:
         f'<h2 id="{experiment.name}">{_text(experiment.title)}</h2>',
         f'<p class="about">{_text(experiment.about)} ({_text(experiment.place)}.)</p>',
     ]
-    if section.waiting:
-        parts.append(
-            f"<p>{section.waiting} of {section.units} units are not finished; their rows are missing.</p>"
-        )
+    if section.missing:
+        parts.append(f"<p>{_text(section.missing)}</p>")
     rows = []
     for group, lines in group_lines(section.table.lines).items():
         for number, line in enumerate(lines):

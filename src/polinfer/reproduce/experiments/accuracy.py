@@ -48,6 +48,7 @@ def _rows(name: str) -> tuple[Row, ...]:
 
     return (
         vsmc(f"{name} vsmc", "VSMC, 10 particles", rate=rate, aim=aim, **where),
+        Row(f"{name} uniform", "uniform", method="uniform", aim=aim, **where),
         ours("wake", _EXACT, sweeps=1000, particles=200),
         ours("tempered", policies=TemperedConfig.policies),
         ours("particles", sweeps=40, particles=2000),
@@ -55,12 +56,27 @@ def _rows(name: str) -> tuple[Row, ...]:
     )
 
 
+def _apart(results: Results, name: str, method: str) -> float:
+    """Return how far a method is from the posterior on one problem, mean over runs."""
+    return float(distances(results[f"{name} {method}"], results[f"{name} posterior"]).mean())
+
+
+def _vsmc_claim(results: Results) -> Claim:
+    apart = {name: [_apart(results, name, method) for method in ("vsmc", "uniform")] for name in _PROBLEMS}
+    return judge(
+        "The learned proposal approximates the posterior-induced policy, and is executed as such.",
+        "Section Inference, Proposition Policy-VSMC target",
+        "distance to the posterior, mean over runs, of VSMC / of uniform choices (near: 0.05, in kind: less "
+        "than half of uniform's): "
+        + ", ".join(f"{name} {mine:.3f} / {even:.3f}" for name, (mine, even) in apart.items()),
+        holds=all(mine < 0.05 for mine, _ in apart.values()),
+        in_kind=all(mine < 0.5 * even for mine, even in apart.values()),
+    )
+
+
 def _distance_claim(results: Results, method: str, bound: float) -> Claim:
     """Judge our own claim: how far a method is from the posterior, mean over runs, problem by problem."""
-    apart = {
-        name: float(distances(results[f"{name} {method}"], results[f"{name} posterior"]).mean())
-        for name in _PROBLEMS
-    }
+    apart = {name: _apart(results, name, method) for name in _PROBLEMS}
     kept = [value <= (_LARGE_BOUND if name in _LARGE else bound) for name, value in apart.items()]
     return judge(
         f"The method {method} ends within {bound} of the posterior on small problems and within "
@@ -79,7 +95,8 @@ EXPERIMENT = Experiment(
     about=(
         "Ours: every method that estimates the posterior, beside the posterior itself.  The sizes in its "
         "rows are those of the paper's budget; smaller budgets have smaller ones.  Wake and particles weigh "
-        "policies by their exact J, and bound log Z itself."
+        "policies by their exact J.  The bounds on log Z are estimates from the first seed: each is a bound "
+        "on average, and may be on the wrong side by its own error."
     ),
     rows=tuple(row for name in _PROBLEMS for row in _rows(name)),
     columns=(
@@ -89,6 +106,6 @@ EXPERIMENT = Experiment(
         Column("log Z or log Z-hat", "log_evidence", 3),
         Column("seconds a run", "seconds", 1),
     ),
-    claims=tuple(partial(_distance_claim, method=m, bound=b) for m, b in _BOUNDS.items()),
+    claims=(_vsmc_claim, *(partial(_distance_claim, method=m, bound=b) for m, b in _BOUNDS.items())),
     figures={},
 )

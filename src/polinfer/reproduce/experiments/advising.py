@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
+from polinfer.exact.solution import Floats
 from polinfer.reproduce.choices import ADVISING_HORIZON, ADVISING_RATE
-from polinfer.reproduce.claims import Claim, judge
+from polinfer.reproduce.claims import Claim, judge, untested
 from polinfer.reproduce.drawing import return_distributions
 from polinfer.reproduce.experiment import (
     Column,
     Experiment,
+    Found,
     Printed,
     Results,
     Row,
@@ -21,7 +24,7 @@ from polinfer.reproduce.experiment import (
     wake,
 )
 
-_PLACE = "Section Academic Advising, Table aa, Figure aa"
+_PLACE = "Section Academic Advising, Table 3 (aa), Figure 6 (aa)"
 _RATE = float(ADVISING_RATE.value)
 INSTANCES = (1, 2, 3)
 HARDER = (4, 5, 6)
@@ -78,17 +81,17 @@ def _told(results: Results, n: int, key: str, *fields: str, digits: int = 0) -> 
 
 
 def _complete_claim(results: Results) -> Claim:
-    enough = [results[f"{n} {m}"].mean("success") > 0.1 for n in INSTANCES for m in ("vsmc", "sac")]
+    least = {(n, m): results[f"{n} {m}"]["success"].min() for n in INSTANCES for m in ("vsmc", "sac")}
     told = "; ".join(
-        f"{n}: "
-        + ", ".join(_told(results, n, key, "success", digits=2) for key in ("vsmc", "sac", "uniform"))
+        f"{n}: vsmc {least[n, 'vsmc']:.2f}, sac {least[n, 'sac']:.2f}, "
+        + _told(results, n, "uniform", "success", digits=2)
         for n in INSTANCES
     )
     return judge(
         "VSMC and SAC reliably find policies that complete instances 1-3 with some probability.",
         _PLACE,
-        f"probability of completion: {told}",
-        holds=all(enough),
+        f"probability of completion, of the worst run and of uniform choices: {told}",
+        holds=bool(min(least.values()) > 0.1),
     )
 
 
@@ -98,42 +101,45 @@ def _means_claim(results: Results) -> Claim:
     return judge(
         "VSMC and SAC often have comparable mean returns.",
         _PLACE,
-        "mean return of VSMC and SAC: "
+        "mean return of VSMC and SAC (comparable: within a fifth; often: on most instances): "
         + "; ".join(f"{n}: {mine:.0f} and {theirs:.0f}" for n, (mine, theirs) in pairs.items()),
-        holds=all(close),
+        holds=sum(close) * 2 > len(close),
         in_kind=any(close),
     )
 
 
 def _tails_claim(results: Results) -> Claim:
-    heavier = [
-        sign * (results[f"{n} vsmc"].mean(field) - results[f"{n} sac"].mean(field)) > 0
-        for n in INSTANCES
-        for field, sign in (("tail05", -1), ("tail95", 1))
-    ]
+    wider = []
+    for n in INSTANCES:
+        mine, theirs = (results[f"{n} {key}"] for key in ("vsmc", "sac"))
+        gain = _width(mine).mean() - _width(theirs).mean()
+        noise = np.hypot(*(_width(row).std(ddof=1) / np.sqrt(row.seeds) for row in (mine, theirs)))
+        wider.append(bool(gain > 2 * noise))
     told = "; ".join(
         f"{n}: " + ", ".join(_told(results, n, key, "tail05", "tail95") for key in ("vsmc", "sac"))
         for n in INSTANCES
     )
     return judge(
-        "VSMC's returns have heavier tails than SAC's, on both sides.",
+        "VSMC's returns have heavier tails than SAC's.",
         _PLACE,
-        f"mean of the lowest and of the highest 5%: {told}",
-        holds=all(heavier),
-        in_kind=sum(heavier) * 2 > len(heavier),
+        f"mean of the lowest and of the highest 5%, which lie further apart: {told}",
+        holds=all(wider),
+        in_kind=sum(wider) * 2 > len(wider),
     )
 
 
+def _width(found: Found) -> Floats:
+    """Return how far the means of both tails are apart, by run."""
+    return np.asarray(found["tail95"] - found["tail05"], np.float64)
+
+
 def _harder_claim(results: Results) -> Claim:
-    chance = {n: results[f"{n} uniform"].mean("success") for n in HARDER}
-    return judge(
+    chance = ", ".join(f"{results[f'{n} uniform'].mean('success'):.3f} ({n})" for n in HARDER)
+    return untested(
         "From instance 4 on, runs vary widely or end in a random walk that does not complete the program.",
         _PLACE,
-        "uniformly random choices complete it with probability "
-        + ", ".join(f"{value:.3f} ({n})" for n, value in chance.items())
-        + "; where that is near one, a random walk does not fail under our reading of the domain",
-        holds=max(chance.values()) < 0.5,
-        in_kind=min(chance.values()) < 0.5,
+        "nothing is trained there; under our reading of the domain uniformly random choices complete the "
+        f"program with probability {chance}",
     )
 
 
