@@ -176,6 +176,33 @@ def test_policies_on_grids_are_judged_cell_by_cell() -> None:
     assert names["_cover_claim"](made).verdict is Verdict.NOT_HERE
 
 
+@pytest.mark.parametrize(
+    ("shared", "independent", "verdict"),
+    [
+        ((0.7, 0.2), (0.4, 0.5), Verdict.HOLDS),
+        ((0.45, 0.2), (0.35, 0.3), Verdict.IN_KIND),  # not mostly down
+        ((0.7, 0.3), (0.4, 0.3), Verdict.IN_KIND),  # right as often
+        ((0.4, 0.5), (0.7, 0.2), Verdict.NOT_HERE),
+    ],
+)
+def test_shared_dynamics_are_judged_by_the_first_step(
+    shared: tuple[float, float], independent: tuple[float, float], verdict: Verdict
+) -> None:
+    experiment = EXPERIMENTS["ablations"]
+    table = table_for(make("gridworld/ablation"))
+    start = int(table.initial.argmax())
+    down, right = (table.action_names.index(name) for name in ("down", "right"))
+    made = {}
+    for row in experiment.rows:
+        policy = np.full((3, table.num_states, 4), 0.25)
+        odds = {"shared": shared, "independent": independent}.get(row.key, (0.25, 0.25))
+        policy[:, start, [down, right]] = np.array(odds) + np.array([[-0.01], [0.0], [0.01]])
+        arrays = {"mean": np.zeros(3), "policy": policy, "ending.swamp": np.full(3, 0.1)}
+        made[row.key] = Found(row, Outcome(arrays), None)
+    (claim,) = [one for one in experiment.claims if one.__name__ == "_dynamics_claim"]
+    assert claim(made).verdict is verdict
+
+
 def test_a_table_shows_the_papers_number_ours_and_the_aim() -> None:
     rows = (
         Row("a", "VSMC", "bandit", "vsmc", group="g", printed={"mean": Printed(-0.19, 0.04)}, aim="b"),

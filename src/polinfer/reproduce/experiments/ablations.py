@@ -71,18 +71,23 @@ def _dynamics_claim(results: Results) -> Claim:
         for action, found in odds.items()
     )
     swamp = " / ".join(f"{results[key].mean('ending.swamp'):.3f}" for key in keys)
-    shared, independent = (odds["right"][key] for key in keys[:2])
-    noise = np.hypot(*(runs.std(ddof=1) / np.sqrt(len(runs)) for runs in (shared, independent)))
-    more = bool(independent.mean() - shared.mean() > 2 * noise)
+    down = _above(odds["down"]["shared"], odds["down"]["independent"])
+    right = _above(odds["right"]["independent"], odds["right"]["shared"])
     return judge(
         "With shared dynamics the agent mostly moves down in the start; with independent dynamics it often "
         "moves right, the shortest way.",
         _PLACE,
         f"shared / independent / the posterior, probability in the start of {', of '.join(told)}; of ending "
         f"in the swamp {swamp}",
-        holds=bool(odds["down"]["shared"].mean() > 0.5) and more,
-        in_kind=more,
+        holds=bool(odds["down"]["shared"].mean() > 0.5) and down and right,
+        in_kind=down or right,
     )
+
+
+def _above(first: np.ndarray, second: np.ndarray) -> bool:
+    """Tell whether the mean of some runs is clearly above that of others."""
+    noise = np.hypot(*(runs.std(ddof=1) / np.sqrt(len(runs)) for runs in (first, second)))
+    return bool(first.mean() - second.mean() > 2 * noise)
 
 
 def maps(results: Results) -> Figure:
