@@ -8,9 +8,10 @@ import pytest
 
 import polinfer
 from polinfer.errors import PolinferError
+from polinfer.evaluate import _make_simulator
 from polinfer.exact import deterministic_returns, evaluate_policy, return_distribution
 from polinfer.learning.proposal import TableProposal
-from polinfer.posterior import Posterior, empty_trace
+from polinfer.posterior import Posterior, _make_commit, _make_log_probs, empty_trace
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=6))
 RANDOM = np.random.default_rng(5)
@@ -70,6 +71,20 @@ def test_posteriors_that_share_a_program_keep_their_own_policies(resampled: poli
     simulated = polinfer.evaluate(GRID, other, episodes=EPISODES)
     assert abs(simulated.mean[0] - earned) < 5 * simulated.stderr[0]
     assert (np.abs(resampled.mean - earned) > 20 * simulated.stderr[0]).all()
+
+
+def test_posteriors_of_one_problem_share_their_programs() -> None:
+    for make in (_make_simulator, _make_log_probs, _make_commit):
+        make.cache_clear()
+    for rows in (ROWS, ROWS[:, :, ::-1]):
+        one = replace(POSTERIOR, proposal=TableProposal(np.asarray(rows)))  # type: ignore[arg-type]
+        polinfer.evaluate(GRID, one, episodes=10)
+        one.action_probs(0)
+        one.sample_policy(3)(0)
+    for make in (_make_simulator, _make_log_probs, _make_commit):
+        assert make.cache_info().misses == 1
+    assert _make_simulator(GRID, "resample", 1, 10)._cache_size() == 1  # type: ignore[attr-defined]
+    assert _make_log_probs(GRID)._cache_size() == 1  # type: ignore[attr-defined]
 
 
 def test_sampled_policies_are_the_posteriors_own() -> None:

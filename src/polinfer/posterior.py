@@ -150,7 +150,7 @@ class Posterior:
         probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
         return probs
 
-    @property
+    @cached_property
     def drawn_policies(self) -> Array | None:
         """Whole policies drawn from the posterior ``[n, S]``; None where a proposal draws them itself."""
         if self.policies is None:
@@ -167,8 +167,8 @@ class Posterior:
 
     def _committed(self, seed: int, state: State) -> Array:
         """Return the action in a state of `view` of each member's sampled policy, ``[seeds]``."""
-        words = jnp.asarray(seed % 2**32, jnp.uint32)
-        return _make_commit(self.view)(self.drawn_policies, words, state, self._log_probs(state))
+        number = jnp.asarray(seed % 2**32, jnp.uint32)
+        return _make_commit(self.view)(self.proposal, self.drawn_policies, number, state)
 
     @cached_property
     def _index(self) -> dict[bytes, int]:
@@ -247,11 +247,14 @@ def _make_log_probs(view: MDP) -> Callable[[Proposal, State], Array]:
 
 
 @lru_cache(maxsize=16)
-def _make_commit(view: MDP) -> Callable[[Array | None, Array, State, Array], Array]:
+def _make_commit(view: MDP) -> Callable[[Proposal, Array | None, Array, State], Array]:
     """Compile the action of every member's sampled policy in a state."""
 
-    def commit(drawn: Array | None, seed: Array, state: State, log_probs: Array) -> Array:
-        words = seed_words(seed)
-        return jax.vmap(lambda row: committed_action(view, drawn, words, state, jnp.exp(row)))(log_probs)
+    def commit(members: Proposal, drawn: Array | None, seed: Array, state: State) -> Array:
+        def one(member: Proposal) -> Array:
+            probs = jnp.exp(log_policy_function(view, member)(state))
+            return committed_action(view, drawn, seed_words(seed), state, probs)
+
+        return jax.vmap(one)(members)
 
     return jax.jit(commit)

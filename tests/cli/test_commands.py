@@ -129,8 +129,10 @@ def test_compare_prints_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: 
 def test_compare_trains_and_shows_the_aim_of_sac(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--sweeps", "200", "--steps", "2000", "--seeds", "2", "--gamma", "0.9", "--alpha", "0.5"]
     record = run_json(capsys, "compare", "gridworld/ablation", *words)
-    vsmc, sac, aim = record["answers"][-3:]
-    assert [vsmc["name"], sac["name"]] == ["VSMC", "SAC (alpha=0.5, gamma=0.9)"]
+    wake, vsmc, sac, aim = record["answers"][-4:]
+    assert [wake["name"], vsmc["name"], sac["name"]] == ["wake", "VSMC", "SAC (alpha=0.5, gamma=0.9)"]
+    assert wake["seeds"] == 2
+    assert wake["distance_to_posterior"] < 0.02 < vsmc["distance_to_posterior"]
     assert aim["name"] == "soft, no horizon (alpha=0.5, gamma=0.9)"
     assert [vsmc["result"], sac["result"], aim["result"]] == ["learned", "learned", "converged"]
     assert [vsmc["seeds"], sac["seeds"], aim["seeds"]] == [2, 2, 1]

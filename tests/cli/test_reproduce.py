@@ -55,7 +55,7 @@ def test_it_runs_resumes_and_reports(capsys: pytest.CaptureFixture[str], tmp_pat
     assert [claim["statement"] for claim in first["claims"]] == ["Training comes near."]
     assert first["claims"][0]["verdict"] == "holds"
     tiny = first["experiments"]["tiny"]
-    assert (tiny["units"], tiny["waiting"]) == (2, 0)
+    assert (tiny["units"], tiny["waiting"], tiny["undecided"]) == (2, 0, 1)
     assert [line["source"] for line in tiny["lines"]] == ["paper", "measured", "exact"]
     softmax = np.exp([0.2, 0.7]) / np.exp([0.2, 0.7]).sum()
     assert tiny["lines"][2]["cells"][0] == f"{softmax[1]:.3f}"

@@ -10,7 +10,7 @@ import pytest
 from polinfer.registry import make
 from polinfer.reproduce.account import gather
 from polinfer.reproduce.budgets import BUDGETS, Budget
-from polinfer.reproduce.claims import Verdict
+from polinfer.reproduce.claims import Verdict, clearly_above
 from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Row
 from polinfer.reproduce.experiments import EXPERIMENTS
 from polinfer.reproduce.page import as_page
@@ -58,7 +58,7 @@ def test_the_papers_tables_are_all_there() -> None:
 
 
 def test_seeds_are_split_into_units_and_put_together_again(tmp_path: Path) -> None:
-    row = Row("a", "A", "bandit", "vsmc", settings={"sweeps": 5})
+    row = Row("a", "A", "bandit", "vsmc", {"reward_scale": 0.5}, settings={"sweeps": 5})
     budget = Budget("odd", seeds=5, sweeps=5, steps=5, episodes=4, seed_batch=2)
     units = row.units(budget)
     assert [(unit.first_seed, unit.seeds) for unit in units] == [(0, 2), (2, 2), (4, 1)]
@@ -66,6 +66,7 @@ def test_seeds_are_split_into_units_and_put_together_again(tmp_path: Path) -> No
     for number, unit in enumerate(units):
         arrays = {
             "mean": np.arange(unit.first_seed, unit.first_seed + unit.seeds, dtype=np.float64),
+            "exact.mean": np.full(unit.seeds, number, np.float64),
             "values": np.array([0.0, number + 1.0], np.float32),
             "shares": np.array([0.5, 0.5], np.float32),
             "trace.ess": np.full((3, unit.seeds), number, np.float32),
@@ -74,6 +75,8 @@ def test_seeds_are_split_into_units_and_put_together_again(tmp_path: Path) -> No
     experiment = Experiment("x", "X", "", "", (row,), (Column("return", "mean"),), (), {})
     found = experiment.results(store, budget)["a"]
     assert found["mean"].tolist() == [0, 1, 2, 3, 4]
+    assert found["base_mean"].tolist() == [0, 2, 4, 6, 8]  # in the problem's own rewards
+    assert found["base_exact"].tolist() == [0, 0, 2, 2, 4]
     assert found["trace.ess"].shape == (3, 5)
     assert found["values"].tolist() == [0, 1, 2, 3]
     np.testing.assert_allclose(found["shares"], [0.5, 0.2, 0.2, 0.1])
@@ -85,7 +88,7 @@ def results_for(experiment: Experiment, number: Callable[[Row, str], float]) -> 
     made = {}
     fields = [
         *(column.field for column in experiment.columns),
-        *("mean", "std", "tail05", "tail95", "success", "base_mean", "entropy", "log_evidence"),
+        *("mean", "std", "tail05", "tail95", "success", "base_mean", "base_exact", "entropy", "log_evidence"),
     ]
     for row in experiment.rows:
         around = np.array([-0.001, 0.0, 0.001])
@@ -150,7 +153,8 @@ def test_a_high_variance_is_that_of_the_policies_over_runs(wide: tuple[str, ...]
     for key, found in made.items():
         spread = np.array([-1.0, 0.0, 1.0]) * (0.5 if key in wide else 0.1)
         # Episodes add a spread of their own, which is not what is judged.
-        arrays = {**found.outcome.arrays, "base_exact": spread, "base_mean": spread[::-1] * 0.0}
+        noise = np.array([-1.0, 0.0, 1.0]) * (0.1 if key in wide else 2.0)
+        arrays = {**found.outcome.arrays, "base_exact": spread, "base_mean": noise}
         made[key] = Found(found.row, Outcome(arrays), None)
     (claim,) = [one for one in experiment.claims if one.__name__ == "_variance_claim"]
     assert claim(made).verdict is verdict
@@ -177,30 +181,77 @@ def test_policies_on_grids_are_judged_cell_by_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shared", "independent", "verdict"),
+    ("shared", "independent", "down", "right"),
     [
-        ((0.7, 0.2), (0.4, 0.5), Verdict.HOLDS),
-        ((0.45, 0.2), (0.35, 0.3), Verdict.IN_KIND),  # not mostly down
-        ((0.7, 0.3), (0.4, 0.3), Verdict.IN_KIND),  # right as often
-        ((0.4, 0.5), (0.7, 0.2), Verdict.NOT_HERE),
+        ((0.7, 0.2), (0.4, 0.5), Verdict.HOLDS, Verdict.HOLDS),
+        ((0.45, 0.3), (0.35, 0.2), Verdict.IN_KIND, Verdict.NOT_HERE),  # down more often, but not mostly
+        ((0.35, 0.2), (0.45, 0.3), Verdict.NOT_HERE, Verdict.HOLDS),
     ],
 )
 def test_shared_dynamics_are_judged_by_the_first_step(
-    shared: tuple[float, float], independent: tuple[float, float], verdict: Verdict
+    shared: tuple[float, float], independent: tuple[float, float], down: Verdict, right: Verdict
 ) -> None:
-    experiment = EXPERIMENTS["ablations"]
     table = table_for(make("gridworld/ablation"))
     start = int(table.initial.argmax())
-    down, right = (table.action_names.index(name) for name in ("down", "right"))
+    moves = [table.action_names.index(name) for name in ("down", "right")]
     made = {}
-    for row in experiment.rows:
+    for row in EXPERIMENTS["ablations"].rows:
         policy = np.full((3, table.num_states, 4), 0.25)
         odds = {"shared": shared, "independent": independent}.get(row.key, (0.25, 0.25))
-        policy[:, start, [down, right]] = np.array(odds) + np.array([[-0.01], [0.0], [0.01]])
+        policy[:, start, moves] = np.array(odds) + np.array([[-0.01], [0.0], [0.01]])
         arrays = {"mean": np.zeros(3), "policy": policy, "ending.swamp": np.full(3, 0.1)}
         made[row.key] = Found(row, Outcome(arrays), None)
-    (claim,) = [one for one in experiment.claims if one.__name__ == "_dynamics_claim"]
-    assert claim(made).verdict is verdict
+    claims = {claim.__name__: claim for claim in EXPERIMENTS["ablations"].claims}
+    assert claims["_down_claim"](made).verdict is down
+    assert claims["_right_claim"](made).verdict is right
+
+
+def test_the_proposal_is_judged_beside_the_uniform_policy() -> None:
+    experiment = EXPERIMENTS["accuracy"]
+    made = {}
+    for row in experiment.rows:
+        table = table_for(make(row.domain, **row.options))
+        near = {"posterior": 0.0, "vsmc": 0.04, "uniform": 0.4}.get(row.method, 0.0)
+        policy = np.zeros((2, table.num_states, table.num_actions))
+        policy[..., 0], policy[..., 1] = 1.0 - near, near
+        visits = np.tile(np.where(table.absorbing, 0.0, 1.0), (2, 1))
+        arrays = {"mean": np.zeros(2), "policy": policy, "occupancy": visits}
+        made[row.key] = Found(row, Outcome(arrays), None)
+    claim = experiment.claims[0]
+    assert claim(made).verdict is Verdict.HOLDS
+    assert "tireworld/1 0.040 / 0.400" in claim(made).evidence
+    for share, verdict in ((0.1, Verdict.IN_KIND), (0.3, Verdict.NOT_HERE)):
+        made["tireworld/4 vsmc"]["policy"][..., :2] = 1.0 - share, share
+        assert claim(made).verdict is verdict
+
+
+def test_completion_is_that_of_the_worst_run() -> None:
+    made = results_for(EXPERIMENTS["advising"], lambda row, field: 0.9)
+    (claim,) = [one for one in EXPERIMENTS["advising"].claims if one.__name__ == "_complete_claim"]
+    assert claim(made).verdict is Verdict.HOLDS
+    made["2 sac"]["success"][1] = 0.02
+    assert claim(made).verdict is Verdict.NOT_HERE
+
+
+def test_rates_are_stable_only_where_runs_do_not_tell_them_apart() -> None:
+    made = results_for(EXPERIMENTS["tireworld"], as_printed)
+    (claim,) = [one for one in EXPERIMENTS["tireworld"].claims if one.__name__ == "_rate_claim"]
+    for slow, fast, verdict in (
+        ((-4.1, -3.9, -4.0), (-4.0, -3.8, -3.9), Verdict.HOLDS),
+        ((-4.1, -3.9, -4.0), (-3.6, -3.4, -3.5), Verdict.NOT_HERE),
+        ((-4.1, -3.9, -4.0), (-4.6, -4.4, -4.5), Verdict.NOT_HERE),
+    ):
+        for scale in ("1", "0.2"):
+            for kind, runs in (("vsmc", slow), ("fast", fast)):
+                made[f"4 {kind} {scale}"]["base_exact"][:] = runs
+        assert claim(made).verdict is verdict
+
+
+def test_means_are_clearly_above_by_two_standard_errors_of_both() -> None:
+    runs = np.array([0.0, 2.0])  # the standard error of the mean is 1
+    assert not clearly_above(runs + 2.8, runs)
+    assert clearly_above(runs + 2.9, runs)  # 2 sqrt(2)
+    assert clearly_above(np.array([1.1]), np.array([1.0]))  # one run has no spread
 
 
 def test_a_table_shows_the_papers_number_ours_and_the_aim() -> None:
@@ -219,7 +270,8 @@ def test_a_table_shows_the_papers_number_ours_and_the_aim() -> None:
         ("measured", "−0.350 ± 0.071 (0.050)"),
         ("exact", "−0.250"),
     ]
-    (apart,) = disagreements(experiment, found)
+    (apart,) = disagreements(experiment, found, experiment.columns)
+    assert not disagreements(experiment, found, [Column("success", "success")])
     assert apart.exact == -0.25
     assert apart.size == pytest.approx(0.16 / np.hypot(0.04, 0.1 / np.sqrt(2)), rel=1e-6)
 

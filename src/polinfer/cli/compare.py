@@ -111,8 +111,9 @@ class Compare(OutputFlags):
             )
 
     def _train(self, mdp: AnyProblem) -> dict[str, Posterior]:
+        on_table = True
         configs: dict[str, Config] = {
-            "wake": train_config("wake", True),
+            "wake": train_config("wake", on_table),
             "vsmc": train_config("vsmc", sweeps=self.sweeps),
             "sac": sac_config(alpha=self.alpha, gamma=self.gamma, steps=self.steps),
         }

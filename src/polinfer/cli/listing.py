@@ -53,7 +53,7 @@ def _problems() -> Table:
 
 
 def _problem_options() -> Table:
-    """Return the options of each family once: its problems have the same, with other defaults."""
+    """Return all options of each family once: those that come along differ only in defaults."""
     table = _table("their options: --set NAME=VALUE", "family", "options")
     for name, family in _families().items():
         table.add_row(

@@ -38,8 +38,8 @@ class Section(NamedTuple):
         """What is not there yet, in a sentence; empty where all is."""
         if not self.waiting:
             return ""
-        claims = f", and {self.undecided} claims wait for them" if self.undecided else ""
-        return f"{self.waiting} of {self.units} units are not finished; their rows are missing{claims}."
+        claims = f", {self.undecided} of its claims not judged" if self.undecided else ""
+        return f"{self.waiting} of {self.units} units are not finished: their rows are missing{claims}."
 
 
 class Account(NamedTuple):
@@ -49,7 +49,7 @@ class Account(NamedTuple):
     sections: list[Section]
     choices: tuple[Choice, ...]
     versions: dict[str, str]
-    disagreements: list[Disagreement]  # the largest of each experiment, largest first
+    disagreements: list[Disagreement]  # the largest in each table's first column, largest first
 
     @property
     def claims(self) -> list[Claim]:
@@ -70,8 +70,7 @@ def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Account:
         if not results:
             continue
         sections.append(_section(experiment, results, store, budget))
-        main = experiment.columns[0].name
-        apart += [one for one in disagreements(experiment, results) if one.column == main][:1]
+        apart += disagreements(experiment, results, experiment.columns[:1])[:1]
     if not sections:
         raise PolinferError(
             f"{store.folder} holds no results of budget {budget.name!r}; run polinfer reproduce all --budget "

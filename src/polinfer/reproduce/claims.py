@@ -5,12 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+
+from polinfer.exact.solution import Floats
+
 
 class Verdict(StrEnum):
     """What the evidence says of a claim."""
 
     HOLDS = "holds"
-    IN_KIND = "holds in kind"  # the direction, not the size
+    IN_KIND = "holds in kind"  # the direction, not the size; or on most instances, not on all
     NOT_HERE = "does not hold here"
     UNTESTED = "cannot be tested"
 
@@ -28,6 +32,12 @@ def judge(statement: str, place: str, evidence: str, *, holds: bool, in_kind: bo
     """Return the claim with the verdict that two questions decide: as said, or at least in direction?"""
     verdict = Verdict.HOLDS if holds else Verdict.IN_KIND if in_kind else Verdict.NOT_HERE
     return Claim(statement, place, evidence, verdict)
+
+
+def clearly_above(first: Floats, second: Floats) -> bool:
+    """Tell whether the mean of some runs is above that of others by more than two standard errors."""
+    variances = [runs.var(ddof=1) / len(runs) if len(runs) > 1 else 0.0 for runs in (first, second)]
+    return bool(first.mean() - second.mean() > 2 * np.sqrt(sum(variances)))
 
 
 def untested(statement: str, place: str, evidence: str) -> Claim:

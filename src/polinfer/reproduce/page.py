@@ -100,7 +100,7 @@ def _claims(account: Account) -> str:
 
 
 def _apart(account: Account) -> str:
-    told = "<p>The largest disagreement with the paper in each experiment:</p>"
+    told = "<p>The largest disagreement with the paper in the first column of each table:</p>"
     return told + _table(APART_HEAD, apart_rows(account))
 
 

@@ -80,14 +80,14 @@ def _source(found: Found) -> str:
     return REFERENCE if sampled else EXACT
 
 
-def disagreements(experiment: Experiment, results: Results) -> list[Disagreement]:
-    """Return every printed number with ours, the most different first."""
+def disagreements(experiment: Experiment, results: Results, columns: Sequence[Column]) -> list[Disagreement]:
+    """Return every printed number of some columns with ours, the most different first."""
     found = []
     for row in experiment.rows:
         mine, aim = results.get(row.key), results.get(row.aim)
         if mine is None:
             continue
-        for column in experiment.columns:
+        for column in columns:
             printed, values = row.printed.get(column.field), column.of(mine)
             if printed is None or values is None:
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from polinfer.reproduce.choices import TIREWORLD_HORIZON, TIREWORLD_RATE
-from polinfer.reproduce.claims import Claim, judge
+from polinfer.reproduce.claims import Claim, clearly_above, judge
 from polinfer.reproduce.drawing import success_figure
 from polinfer.reproduce.experiment import (
     Column,
@@ -112,8 +112,7 @@ def _more(first: list[float], second: list[float], room: float = 0.0) -> list[bo
 
 def _spreads(results: Results, key: str) -> list[float]:
     """Return the deviation over runs of what their policies earn, without that of the episodes played."""
-    rows = [results[f"{n} {key}"] for n in INSTANCES]
-    return [row.spread("base_exact" if "base_exact" in row else "base_mean") for row in rows]
+    return [results[f"{n} {key}"].spread("base_exact") for n in INSTANCES]
 
 
 def _deviations(results: Results, *keys: str) -> str:
@@ -204,7 +203,8 @@ def _comparable_claim(results: Results) -> Claim:
 
 def _struggle_claim(results: Results) -> Claim:
     worse = _more(_earned(results, "sac 1"), _earned(results, "sac 0.2"), room=0.5)
-    wider = _more(_spreads(results, "sac 0.2"), _spreads(results, "sac 1"))
+    wide, usual = _spreads(results, "sac 0.2"), _spreads(results, "sac 1")
+    wider = [mine > _WIDER * other for mine, other in zip(wide, usual, strict=True)]
     return judge(
         "SAC at alpha 0.2 struggles: a lower return and a higher variance than at alpha 1.",
         _PLACE,
@@ -218,20 +218,16 @@ def _struggle_claim(results: Results) -> Claim:
 
 
 def _rate_claim(results: Results) -> Claim:
-    apart, told = [], []
+    same, told = [], []
     for scale in _SCALES:
-        slow, fast = (results[f"{_TRIED} {kind} {scale:g}"] for kind in ("vsmc", "fast"))
-        apart.append(abs(fast.mean("base_mean") - slow.mean("base_mean")))
-        told.append(
-            f"at {scale:g} r {slow.mean('base_mean'):.2f} ± {slow.spread('base_mean'):.2f} / "
-            f"{fast.mean('base_mean'):.2f} ± {fast.spread('base_mean'):.2f}"
-        )
+        slow, fast = (results[f"{_TRIED} {kind} {scale:g}"]["base_exact"] for kind in ("vsmc", "fast"))
+        same.append(not clearly_above(slow, fast) and not clearly_above(fast, slow))
+        told.append(f"at {scale:g} r {slow.mean():.2f} / {fast.mean():.2f}")
     return judge(
-        "VSMC is stable over learning rates, and 50,000 sweeps are enough to converge.",
+        f"VSMC is stable over learning rates (tried here: two of them, on instance {_TRIED}).",
         "Section Experiments",
-        f"return on instance {_TRIED} at the rates {_RATE:g} / {_FAST:g}: " + ", ".join(told),
-        holds=max(apart) < 0.25,
-        in_kind=max(apart) < _NEAR,
+        f"return at the rates {_RATE:g} / {_FAST:g} (stable: within two standard errors): " + ", ".join(told),
+        holds=all(same),
     )
 
 
