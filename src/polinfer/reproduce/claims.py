@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,6 +33,11 @@ def judge(statement: str, place: str, evidence: str, *, holds: bool, in_kind: bo
     """Return the claim with the verdict that two questions decide: as said, or at least in direction?"""
     verdict = Verdict.HOLDS if holds else Verdict.IN_KIND if in_kind else Verdict.NOT_HERE
     return Claim(statement, place, evidence, verdict)
+
+
+def judge_each(statement: str, place: str, evidence: str, each: Sequence[bool]) -> Claim:
+    """Return the claim as judged instance by instance: it holds on all, or in kind on most."""
+    return judge(statement, place, evidence, holds=all(each), in_kind=sum(each) * 2 > len(each))
 
 
 def clearly_above(first: Floats, second: Floats) -> bool:

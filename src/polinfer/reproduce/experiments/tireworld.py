@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from polinfer.reproduce.choices import TIREWORLD_HORIZON, TIREWORLD_RATE
-from polinfer.reproduce.claims import Claim, clearly_above, judge
+from polinfer.reproduce.claims import Claim, clearly_above, judge, judge_each
 from polinfer.reproduce.drawing import success_figure
 from polinfer.reproduce.experiment import (
     Column,
@@ -120,45 +120,38 @@ def _deviations(results: Results, *keys: str) -> str:
     return "; ".join(f"{n}: " + " / ".join(f"{value:.2f}" for value in values) for n, *values in found)
 
 
-def _most(those: list[bool]) -> bool:
-    return sum(those) * 2 > len(those)
-
-
 def _low_claim(results: Results) -> Claim:
     low = _more(_earned(results, "sac 1"), _earned(results, "vsmc 1"))
-    return judge(
+    return judge_each(
         "With the original rewards VSMC has a low mean return.",
         _PLACE,
         "return of VSMC / of SAC at alpha 1 / of uniform choices: "
         + _per_instance(results, "vsmc 1", "sac 1", "uniform"),
-        holds=all(low),
-        in_kind=_most(low),
+        low,
     )
 
 
 def _variance_claim(results: Results) -> Claim:
     full, scaled, theirs = (_spreads(results, key) for key in ("vsmc 1", "vsmc 0.2", "sac 1"))
     wide = [mine > _WIDER * max(others) for mine, *others in zip(full, scaled, theirs, strict=True)]
-    return judge(
+    return judge_each(
         "With the original rewards VSMC's return has a high variance over runs.",
         _PLACE,
         "deviation over runs of what the policy earns, VSMC at r / at 0.2 r / SAC at alpha 1: "
         + _deviations(results, "vsmc 1", "vsmc 0.2", "sac 1"),
-        holds=all(wide),
-        in_kind=_most(wide),
+        wide,
     )
 
 
 def _concentrated_claim(results: Results) -> Claim:
     entropy = {key: [results[f"{n} {key}"].mean("entropy") for n in INSTANCES] for key in _POSTERIORS}
     peaked = _more(entropy["posterior 0.2"], entropy["posterior 1"])
-    return judge(
+    return judge_each(
         "The posterior is more concentrated with the original rewards than with 0.2 r.",
         _PLACE,
         "entropy per step of the posterior's marginal policy, nats, at r / at 0.2 r: "
         + _per_instance(results, "posterior 1", "posterior 0.2", field="entropy"),
-        holds=all(peaked),
-        in_kind=_most(peaked),
+        peaked,
     )
 
 
@@ -176,13 +169,12 @@ def _peaked_claim(results: Results) -> Claim:
 
 def _gain_claim(results: Results) -> Claim:
     gain = _more(_earned(results, "vsmc 0.2"), _earned(results, "vsmc 1"))
-    return judge(
+    return judge_each(
         "With rewards scaled by 0.2 VSMC earns more.",
         _PLACE,
         "return of VSMC at 0.2 r / at r / of the posterior at 0.2 r / at r: "
         + _per_instance(results, "vsmc 0.2", "vsmc 1", "posterior 0.2", "posterior 1"),
-        holds=all(gain),
-        in_kind=_most(gain),
+        gain,
     )
 
 
@@ -191,13 +183,12 @@ def _comparable_claim(results: Results) -> Claim:
         abs(a - b) < _NEAR
         for a, b in zip(_earned(results, "vsmc 0.2"), _earned(results, "sac 1"), strict=True)
     ]
-    return judge(
+    return judge_each(
         "With rewards scaled by 0.2 VSMC's return is comparable to SAC's.",
         _PLACE,
         f"return of VSMC at 0.2 r / of SAC at alpha 1 (comparable: less than {_NEAR:g} apart): "
         + _per_instance(results, "vsmc 0.2", "sac 1"),
-        holds=all(near),
-        in_kind=_most(near),
+        near,
     )
 
 
@@ -213,7 +204,7 @@ def _struggle_claim(results: Results) -> Claim:
         + "; deviation over runs at 0.2 / 1: "
         + _deviations(results, "sac 0.2", "sac 1"),
         holds=all(worse) and all(wider),
-        in_kind=_most(worse),
+        in_kind=sum(worse) * 2 > len(worse),
     )
 
 
