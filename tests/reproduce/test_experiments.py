@@ -118,7 +118,7 @@ def test_the_papers_own_numbers_satisfy_the_papers_claims() -> None:
     assert tireworld["_struggle_claim"] is Verdict.IN_KIND  # made up without its variance
     advising = verdicts("advising", as_printed)
     assert (advising["_means_claim"], advising["_tails_claim"]) == (Verdict.HOLDS, Verdict.HOLDS)
-    assert advising["_harder_claim"] is Verdict.UNTESTED
+    assert advising["_harder_claim"] is Verdict.HOLDS  # no run completes what has no number
 
 
 def test_numbers_without_the_effect_fail_the_claims() -> None:
@@ -231,6 +231,18 @@ def test_completion_is_that_of_the_worst_run() -> None:
     assert claim(made).verdict is Verdict.HOLDS
     made["2 sac"]["success"][1] = 0.02
     assert claim(made).verdict is Verdict.NOT_HERE
+
+
+def test_harder_instances_fail_where_one_run_does() -> None:
+    made = results_for(EXPERIMENTS["advising"], lambda row, field: 0.9)
+    (claim,) = [one for one in EXPERIMENTS["advising"].claims if one.__name__ == "_harder_claim"]
+    assert claim(made).verdict is Verdict.NOT_HERE
+    verdicts_so_far = []
+    for key in ("5 vsmc", "5 sac", "4 vsmc"):
+        made[key]["success"][2] = 0.02
+        verdicts_so_far.append(claim(made).verdict)
+    assert verdicts_so_far == [Verdict.NOT_HERE, Verdict.IN_KIND, Verdict.HOLDS]
+    assert "4 vsmc 0.02 to 0.90; 5 vsmc" in claim(made).evidence
 
 
 def test_rates_are_stable_only_where_runs_do_not_tell_them_apart() -> None:

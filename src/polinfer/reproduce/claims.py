@@ -44,8 +44,3 @@ def clearly_above(first: Floats, second: Floats) -> bool:
     """Tell whether the mean of some runs is above that of others by more than two standard errors."""
     variances = [runs.var(ddof=1) / len(runs) if len(runs) > 1 else 0.0 for runs in (first, second)]
     return bool(first.mean() - second.mean() > 2 * np.sqrt(sum(variances)))
-
-
-def untested(statement: str, place: str, evidence: str) -> Claim:
-    """Return a claim that nothing here decides, with what is known all the same."""
-    return Claim(statement, place, evidence, Verdict.UNTESTED)

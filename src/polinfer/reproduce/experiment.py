@@ -61,8 +61,6 @@ class Row:
 
     def units(self, budget: Budget) -> list[Unit]:
         """Return the batches of seeds that make up the row."""
-        if self.method not in (*TRAINED, *SAMPLED):
-            return [Unit(self.domain, self.method, self.options, self.settings)]
         share = budget.sweeps / BUDGETS["paper"].sweeps
         settings = {name: max(_LEAST, round(value * share)) for name, value in self.growing.items()}
         if self.method == "sac":
@@ -70,6 +68,8 @@ class Row:
         elif self.method in TRAINED:
             settings.setdefault("sweeps", budget.sweeps)
         settings = {**settings, **self.settings}
+        if self.method not in (*TRAINED, *SAMPLED):
+            return [Unit(self.domain, self.method, self.options, settings)]
         return [
             Unit(
                 self.domain,
