@@ -7,10 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import joblib  # type: ignore[import-untyped]
-from joblib.externals.loky.process_executor import TerminatedWorkerError  # type: ignore[import-untyped]
+from joblib.externals.loky import process_executor  # type: ignore[import-untyped]
 
 from polinfer.errors import PolinferError
 from polinfer.reproduce.store import Store
@@ -19,6 +20,7 @@ from polinfer.reproduce.work import Done, Failed, do_unit
 from polinfer.threads import cores_shared_by
 
 _ATTEMPTS = 3
+_GROWTH = int(2e9)  # bytes of compiled programs that a worker may gather
 
 Finished = Callable[[Done], None]
 """Called after a unit is stored."""
@@ -69,7 +71,7 @@ def run_units(
                 store.write(*done)
                 if finished is not None:
                     finished(done)
-        except TerminatedWorkerError:
+        except process_executor.TerminatedWorkerError:
             if attempt + 1 == _ATTEMPTS:
                 raise PolinferError(
                     f"worker processes were killed {_ATTEMPTS} times, perhaps for want of memory; what is "
@@ -81,7 +83,7 @@ def run_units(
 def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done | Failed]:
     processes = 1 if cluster else min(jobs, len(units))
     with _backend(cluster), cores_shared_by(processes), warnings.catch_warnings():
-        # A worker that has grown is replaced by a fresh one; joblib takes compiled programs for a leak.
+        # A worker that has grown too much is replaced by a fresh one.
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         # One unit after another is handed out, so that the last ones do not wait behind a long one.
         run = joblib.Parallel(
@@ -89,9 +91,18 @@ def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -
         )
         owner = None if cluster else os.getpid()
         tasks = (
-            joblib.delayed(do_unit)(unit, None if cluster else store.scratch(unit), owner) for unit in units
+            joblib.delayed(_do_unit)(unit, None if cluster else store.scratch(unit), owner) for unit in units
         )
         yield from run(tasks)
+
+
+def _do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Failed:
+    """Do a unit in a worker, which need not be replaced for the sake of 300 MB.
+
+    That is where joblib suspects a leak.  Compiled programs are none, and a fresh worker compiles them again.
+    """
+    process_executor._MAX_MEMORY_LEAK_SIZE = _GROWTH
+    return do_unit(unit, scratch, owner)
 
 
 def _backend(cluster: str | None) -> AbstractContextManager[Any]:

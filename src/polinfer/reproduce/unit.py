@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -18,6 +19,11 @@ SAMPLED = ("tempered", "particles")
 """The methods that sample; every other unit is an exact answer, see `polinfer.reproduce.answers`."""
 
 _CHOSEN_LATER = {"weights": "worlds", "surrogate_share": 0.0}
+
+
+@cache
+def _installed_version() -> str:
+    return version("polinfer")
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Unit:
                 "seeds": self.seeds,
                 "episodes": self.episodes,
                 "optimised": self.optimised,
-                "version": version("polinfer"),
+                "version": _installed_version(),
             }
         )
         return {**described, "certified": True} if self.certified else described

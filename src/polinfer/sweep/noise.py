@@ -108,6 +108,12 @@ def as_key(words: Array) -> Array:
 
 
 def _hash(seed: Array, words: list[Array]) -> Array:
+    hashed: Array = _hash_once_traced(seed, words)
+    return hashed
+
+
+@jax.jit
+def _hash_once_traced(seed: Array, words: list[Array]) -> Array:
     state = seed
     for word in words:
         mixed = word.astype(jnp.uint32) * jnp.uint32(0xCC9E2D51)
