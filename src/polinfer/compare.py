@@ -12,9 +12,10 @@ from polinfer.baselines.oracle import soft_oracle
 from polinfer.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
 from polinfer.exact.solution import Floats, Result, Solution
+from polinfer.learning.view import shared_table
 from polinfer.posterior import Posterior
 from polinfer.registry import Problem
-from polinfer.tabular import TabularMDP, tabulate
+from polinfer.tabular import TabularMDP
 
 
 class Answer(NamedTuple):
@@ -80,7 +81,7 @@ def compare(
     ['0.000', '0.000', '0.433']
     """
     check_risk(risk)
-    table = tabulate(mdp)
+    table = shared_table(mdp)
     trained = dict(learned or {})
     for name, posterior in trained.items():
         if posterior.mdp is not mdp and posterior.mdp != mdp:

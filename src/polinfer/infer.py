@@ -14,14 +14,13 @@ from polinfer.baselines.sac_config import sac_config
 from polinfer.errors import PolinferError, suggest
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.proposal import TableProposal
-from polinfer.learning.view import table_of
+from polinfer.learning.view import shared_table, table_of
 from polinfer.mdp import MDP
 from polinfer.methods import METHODS
 from polinfer.particles import ParticleConfig, particle_posterior
 from polinfer.posterior import Posterior
 from polinfer.registry import Problem
 from polinfer.sweep.config import SweepConfig
-from polinfer.tabular import tabulate
 from polinfer.tempered import TemperedConfig, rollout_posterior, temper
 from polinfer.trace import empty_trace
 from polinfer.training import Config, Progress, train
@@ -95,7 +94,7 @@ def infer_exact(
     mdp: Problem, progress: Callable[[int, int], None] | None = None, **options: Any
 ) -> Posterior:
     """Enumerate the posterior; see `polinfer.exact.policy_posterior`."""
-    table = tabulate(mdp)
+    table = shared_table(mdp)
     solution = exact.policy_posterior(table, progress=progress, **options)
     rows = np.log(np.maximum(solution.policy, np.finfo(np.float64).tiny))
     proposal = TableProposal(jnp.asarray(rows[None], jnp.float32))
@@ -149,7 +148,7 @@ def infer_sampled(
     """Sample whole policies; see `polinfer.tempered.temper` and `polinfer.particles.particle_posterior`."""
     rollouts = isinstance(config, TemperedConfig) and config.rollouts is not None
     try:
-        table = tabulate(mdp)
+        table = shared_table(mdp)
     except PolinferError as error:
         if not rollouts:
             raise

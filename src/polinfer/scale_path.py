@@ -19,8 +19,9 @@ from polinfer import exact
 from polinfer.errors import PolinferError, check_at_least, is_number
 from polinfer.exact.evaluation import PolicyValue
 from polinfer.exact.solution import Floats
+from polinfer.learning.view import shared_table
 from polinfer.registry import Problem
-from polinfer.tabular import TabularMDP, tabulate
+from polinfer.tabular import TabularMDP
 from polinfer.tempered import TemperedConfig, TemperedPoint, temper
 from polinfer.tempered.components import split
 
@@ -132,7 +133,7 @@ def scale_path(
     [4.0, 2.7, 1.0]
     """
     wanted = check_scales(scales)
-    table = tabulate(mdp)
+    table = shared_table(mdp)
     decision = exact.decision_states(table, table.horizon)
     count = exact.count_policies(table, decision)
     enumerated = count <= check_at_least("limit", limit, 0)

@@ -27,13 +27,12 @@ from polinfer.cli.problem import Problem
 from polinfer.compare import Comparison, as_json, check_risk, compare
 from polinfer.exact.enumeration import DEFAULT_LIMIT
 from polinfer.infer import train_config
-from polinfer.learning.view import TABLE_LIMIT
+from polinfer.learning.view import TABLE_LIMIT, shared_table
 from polinfer.plots import PolicyPanel, save_figure
 from polinfer.posterior import Posterior
 from polinfer.registry import Problem as AnyProblem
 from polinfer.runs import check_free
 from polinfer.storage import write_json
-from polinfer.tabular import tabulate
 from polinfer.training import Config, train
 
 
@@ -80,7 +79,7 @@ class Compare(OutputFlags):
             check_free(folder, self.overwrite)
         # Refused before anything is trained.
         check_risk(self.risk)
-        states = tabulate(mdp).num_states
+        states = shared_table(mdp).num_states
         if self.learned and states > TABLE_LIMIT:
             remarks().print(f"note: wake, VSMC and SAC left out: {states:,} states are over {TABLE_LIMIT:,}")
         learned = self._train(mdp) if self.learned and states <= TABLE_LIMIT else {}

@@ -32,6 +32,12 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
     return table if table.num_states <= limit else None
 
 
+def shared_table(mdp: object) -> TabularMDP:
+    """Return `mdp` as a table of any size; a small one is the one that training has."""
+    known = table_of(mdp) if isinstance(mdp, MDP) else None
+    return tabulate(mdp) if known is None else known
+
+
 def choose_view(mdp: MDP, config: TrainConfig) -> View:
     """Take the table when it pays: when it has no more states than an update has steps to evaluate."""
     if config.proposal == "table" and isinstance(mdp, TabularMDP):

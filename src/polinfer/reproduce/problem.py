@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from polinfer.tabular import TabularMDP, tabulate
+from polinfer.learning.view import shared_table
+from polinfer.tabular import TabularMDP
 
 
 @lru_cache(maxsize=32)
 def table_for(mdp: Any) -> TabularMDP:
     """Return `mdp` as a table; all that is asked about one problem shares it."""
-    return tabulate(mdp)
+    return shared_table(mdp)

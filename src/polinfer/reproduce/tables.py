@@ -117,7 +117,9 @@ def distances(found: Found, aim: Found) -> NDArray[np.float64]:
 
 
 def _absorbing(found: Found) -> NDArray[np.bool_]:
-    return _table_ends(found.row.domain, tuple(sorted(found.row.options.items())))
+    # Scaled rewards leave the states as they are.
+    options = {name: value for name, value in found.row.options.items() if name != "reward_scale"}
+    return _table_ends(found.row.domain, tuple(sorted(options.items())))
 
 
 @lru_cache(maxsize=64)
