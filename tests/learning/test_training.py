@@ -12,6 +12,7 @@ from polinfer.errors import PolinferError
 from polinfer.infer import train_config
 from polinfer.learning.proposal import table_log_policy
 from polinfer.learning.train import make_trainer
+from polinfer.learning.view import shared_table, table_of
 from polinfer.mdp import Transition
 from polinfer.tabular import TabularMDP
 
@@ -32,6 +33,13 @@ def test_one_particle_finds_the_posterior_of_the_continuation_example() -> None:
     # With one particle E[log Z-hat] is the evidence lower bound, tight where q is the posterior.
     last = posterior.trace.log_evidence[-20:]
     assert abs(last.mean() - np.log((1 + np.e) / 2)) < 5 * last.std() / np.sqrt(last.size) + 0.001
+
+
+def test_exact_answers_are_on_the_table_that_training_has() -> None:
+    grid = polinfer.make("gridworld/ablation")
+    assert polinfer.infer(grid, "exact").view is table_of(grid)
+    assert shared_table(polinfer.make("gridworld/ablation")) is table_of(grid)
+    assert shared_table(LOOP) is LOOP
 
 
 @pytest.mark.slow

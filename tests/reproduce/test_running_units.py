@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from joblib.externals.loky import process_executor
 
 from polinfer.reproduce.run import missing, run_units
 from polinfer.reproduce.store import Store
@@ -50,6 +51,12 @@ def test_finished_units_are_not_run_again_and_damaged_ones_are(
     run_units(UNITS, store, finished=lambda one: done.append(one.unit))
     assert done == [UNITS[1]]
     assert contents(tmp_path) == undisturbed
+
+
+def test_joblib_still_reads_the_limit_that_workers_raise() -> None:
+    # It is not part of joblib's interface; without it workers are replaced early, which only takes longer.
+    assert process_executor._MAX_MEMORY_LEAK_SIZE > 0
+    assert "_MAX_MEMORY_LEAK_SIZE" in process_executor._process_worker.__code__.co_names
 
 
 def test_a_unit_goes_on_from_its_checkpoint_or_starts_again_if_that_is_damaged(
