@@ -52,6 +52,19 @@ def test_training_is_the_papers(experiment: Experiment) -> None:
             assert sum(unit.seeds for unit in units) == 25
 
 
+def test_rows_that_take_long_at_any_budget_are_not_in_the_smallest(tmp_path: Path) -> None:
+    advising = EXPERIMENTS["advising"]
+    lengthy = {row.key for row in advising.rows if row.lengthy}
+    assert lengthy == {"1 soft", "2 soft", "2 optimal"}
+    units = {name: {unit.key for unit in advising.units(BUDGETS[name])} for name in ("smoke", "paper")}
+    for row in advising.rows:
+        if row.lengthy:
+            (unit,) = row.units(PAPER)
+            assert unit.key in units["paper"] - units["smoke"]
+    # Nothing to run is not the same as finished.
+    assert not lengthy & set(advising.results(Store(tmp_path), BUDGETS["smoke"]))
+
+
 def test_the_papers_tables_are_all_there() -> None:
     rows = {name: sum(bool(row.printed) for row in e.rows) for name, e in EXPERIMENTS.items()}
     assert (rows["blackjack"], rows["tireworld"], rows["advising"]) == (7, 16, 6)

@@ -58,9 +58,12 @@ class Row:
     extra: bool = False  # ours, beside what the paper shows
     growing: Mapping[str, int] = field(default_factory=dict)  # settings at the paper's budget, less at others
     certified: bool = False  # bound log Z, too
+    lengthy: bool = False  # a minute or more at any budget: left out where it only matters that all runs
 
     def units(self, budget: Budget) -> list[Unit]:
-        """Return the batches of seeds that make up the row."""
+        """Return the batches of seeds that make up the row; none where the budget leaves it out."""
+        if self.lengthy and not budget.optimised:
+            return []
         share = budget.sweeps / BUDGETS["paper"].sweeps
         settings = {name: max(_LEAST, round(value * share)) for name, value in self.growing.items()}
         if self.method == "sac":
@@ -190,7 +193,7 @@ class Experiment:
             units = row.units(budget)
             parts = [store.read(unit) for unit in units]
             whole = [part for part in parts if part is not None]
-            if len(whole) == len(parts):
+            if units and len(whole) == len(parts):
                 times = _sum_times(store, units)
                 found[row.key] = Found(row, _derive(row, _join(whole), times), times)
         return found

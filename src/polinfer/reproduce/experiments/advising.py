@@ -20,6 +20,7 @@ from polinfer.reproduce.experiment import (
     Results,
     Row,
     sac,
+    soft,
     vsmc,
     wake,
 )
@@ -41,6 +42,7 @@ _PRINTED = {
 }
 # The program without the courses that do not matter fits a small table: the optimum is the same.
 _REDUCED = (1, 3)
+_WHOLE = (1, 2)  # 59,049 states, so what SAC aims at can be computed
 _KNOWN = (1,)  # there is a reference posterior of the reduced program
 
 
@@ -52,14 +54,17 @@ def _instance(number: int) -> tuple[Row, ...]:
         for method in ("vsmc", "sac")
     }
     reduced: dict[str, Any] = {**where, "options": {"relevant_only": True}, "extra": True}
+    solved = reduced if number in _REDUCED else {**where, "extra": True, "lengthy": True}
     rows = [
         _vsmc(number, told["vsmc"]),
         wake(f"{number} wake", "wake", rate=_RATE, **where),
         _sac(number, told["sac"]),
         _uniform(number),
     ]
-    if number in _REDUCED:
-        rows.append(Row(f"{number} optimal", "optimal", method="optimal", **reduced))
+    if number in _WHOLE:
+        label = "exact soft policy, alpha=1"
+        rows.append(soft(_aim(number), label, alpha=1.0, lengthy=True, **where))
+    rows.append(Row(f"{number} optimal", "optimal", method="optimal", **solved))
     if number in _KNOWN:
         label = "posterior, relevant courses only"
         rows.append(Row(f"{number} posterior", label, method="posterior", **reduced))
@@ -75,7 +80,12 @@ def _vsmc(number: int, printed: Mapping[str, Printed]) -> Row:
 
 
 def _sac(number: int, printed: Mapping[str, Printed]) -> Row:
-    return sac(f"{number} sac", "SAC", alpha=1.0, printed=printed, extra=not printed, **_where(number))
+    told: dict[str, Any] = {"printed": printed, "aim": _aim(number), "extra": not printed}
+    return sac(f"{number} sac", "SAC", alpha=1.0, **told, **_where(number))
+
+
+def _aim(number: int) -> str:
+    return f"{number} soft" if number in _WHOLE else ""
 
 
 def _uniform(number: int) -> Row:
