@@ -34,7 +34,7 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
 
 def shared_table(mdp: object) -> TabularMDP:
     """Return `mdp` as a table of any size; a small one is the one that training has."""
-    known = table_of(mdp) if isinstance(mdp, MDP) else None
+    known = table_of(mdp) if isinstance(mdp, MDP) and not isinstance(mdp, TabularMDP) else None
     return tabulate(mdp) if known is None else known
 
 

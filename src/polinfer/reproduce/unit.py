@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -19,11 +18,6 @@ SAMPLED = ("tempered", "particles")
 """The methods that sample; every other unit is an exact answer, see `polinfer.reproduce.answers`."""
 
 _CHOSEN_LATER = {"weights": "worlds", "surrogate_share": 0.0}
-
-
-@cache
-def _installed_version() -> str:
-    return version("polinfer")
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class Unit:
                 "seeds": self.seeds,
                 "episodes": self.episodes,
                 "optimised": self.optimised,
-                "version": _installed_version(),
+                "version": version("polinfer"),
             }
         )
         return {**described, "certified": True} if self.certified else described
