@@ -252,14 +252,14 @@ def test_harder_instances_fail_where_one_run_does_or_runs_differ_widely() -> Non
     found = [claim(made).verdict]
     made["5 vsmc"]["success"][2] = 0.02
     found.append(claim(made).verdict)
-    made["5 sac"]["mean"][:] = (-0.0019, 0.0, 0.0019)  # 1.9 times as wide as on the others
+    made["5 sac"]["mean"][:] = (-109.0, -100.0, -91.0)  # a deviation of 9
     found.append(claim(made).verdict)
-    made["5 sac"]["mean"][:] = (-0.0021, 0.0, 0.0021)
+    made["5 sac"]["mean"][:] = (-111.0, -100.0, -89.0)
     found.append(claim(made).verdict)
     made["4 vsmc"]["success"][0] = 0.02
     found.append(claim(made).verdict)
     assert found == [Verdict.NOT_HERE] * 3 + [Verdict.IN_KIND, Verdict.HOLDS]
-    assert "4 vsmc 0.02 to 0.90, 0.0 against 0.0; 5 vsmc 0.02 to 0.90" in claim(made).evidence
+    assert "5 sac 0.90 to 0.90, -100.0 ± 11.0" in claim(made).evidence
 
 
 def test_rates_are_stable_only_where_runs_do_not_tell_them_apart() -> None:
