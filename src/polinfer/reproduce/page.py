@@ -27,8 +27,8 @@ nav a { margin-right: 1rem; } a { color: #0072b2; text-decoration: none; }
 a:hover { text-decoration: underline; }
 p.about, p.legend, td.place, figcaption { color: var(--soft); }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .82rem; margin: .8rem 0; }
-th, td { padding: .2rem .4rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--rule); }
+table { border-collapse: collapse; font-size: .8rem; margin: .8rem 0; }
+th, td { padding: .2rem .35rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--rule); }
 th { font-weight: 600; white-space: nowrap; }
 td.name { white-space: nowrap; }
 th.number, td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
