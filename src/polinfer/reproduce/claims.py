@@ -37,7 +37,12 @@ def judge(statement: str, place: str, evidence: str, *, holds: bool, in_kind: bo
 
 def judge_each(statement: str, place: str, evidence: str, each: Sequence[bool]) -> Claim:
     """Return the claim as judged instance by instance: it holds on all, or in kind on most."""
-    return judge(statement, place, evidence, holds=all(each), in_kind=sum(each) * 2 > len(each))
+    return judge(statement, place, evidence, holds=all(each), in_kind=most(each))
+
+
+def most(each: Sequence[bool]) -> bool:
+    """Tell whether more than half are so."""
+    return sum(each) * 2 > len(each)
 
 
 def clearly_above(first: Floats, second: Floats) -> bool:

@@ -58,7 +58,7 @@ class Row:
     extra: bool = False  # ours, beside what the paper shows
     growing: Mapping[str, int] = field(default_factory=dict)  # settings at the paper's budget, less at others
     certified: bool = False  # bound log Z, too
-    lengthy: bool = False  # a minute or more at any budget: left out where it only matters that all runs
+    lengthy: bool = False  # as long at any budget: left out where it only matters that all runs
 
     def units(self, budget: Budget) -> list[Unit]:
         """Return the batches of seeds that make up the row; none where the budget leaves it out."""

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from polinfer.exact.solution import Floats
 from polinfer.reproduce.choices import ADVISING_HORIZON, ADVISING_RATE
-from polinfer.reproduce.claims import Claim, clearly_above, judge, judge_each
+from polinfer.reproduce.claims import Claim, clearly_above, judge, judge_each, most
 from polinfer.reproduce.drawing import return_distributions
 from polinfer.reproduce.experiment import (
     Column,
@@ -127,7 +127,7 @@ def _means_claim(results: Results) -> Claim:
         _PLACE,
         "mean return of VSMC and SAC (comparable: within a fifth; often: on most instances): "
         + "; ".join(f"{n}: {mine:.0f} and {theirs:.0f}" for n, (mine, theirs) in pairs.items()),
-        holds=sum(close) * 2 > len(close),
+        holds=most(close),
     )
 
 
