@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import polinfer
+from polinfer.core.noise import derive_words, seed_words
 from polinfer.learning.objective import evidence_to_go, leave_one_out, vsmc_coefficients
-from polinfer.sweep import SweepConfig, run_sweep
-from polinfer.sweep.noise import derive_words, seed_words
+from polinfer.smc import SweepConfig, run_sweep
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/multimodal"))
 BATCH, GROUPS = 8, 2_000

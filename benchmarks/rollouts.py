@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 import polinfer
-from polinfer.mdp import MDP
+from polinfer.core.protocol import MDP
 
 BATCH = 1_000
 STEPS = 200

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import polinfer
-from polinfer.baselines import SacConfig, sac_config
-from polinfer.baselines.fit import choose_sac_view, sac_segments, sac_trainer
-from polinfer.baselines.replay import lay_in
-from polinfer.baselines.sac import make_sac_trainer
+from polinfer.actor_critic import SacConfig, sac_config
+from polinfer.actor_critic.fit import choose_sac_view, sac_segments, sac_trainer
+from polinfer.actor_critic.replay import lay_in
+from polinfer.actor_critic.sac import make_sac_trainer
 
 DOMAIN = "gridworld/multimodal"
 BLOCK = 10_000

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import polinfer
-from polinfer.infer import train_config
 from polinfer.learning.train import make_trainer
+from polinfer.methods.inference import train_config
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/multimodal"))
 
@@ -41,8 +41,8 @@ def compiled(seeds: int, by_table: bool, sweeps: int, particles: int = 10) -> fl
 
 def reference(sweeps: int) -> float:
     """Return microseconds per sweep of the reference engine, without the update."""
-    from polinfer.sweep import SweepRandomness, as_simulator, run_reference_sweep
-    from polinfer.sweep.config import SweepConfig
+    from polinfer.smc import SweepRandomness, as_simulator, run_reference_sweep
+    from polinfer.smc.config import SweepConfig
 
     simulator = as_simulator(GRID)
     even = [float(np.log(0.25))] * 4

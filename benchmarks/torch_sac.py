@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from polinfer.baselines import SacConfig
-from polinfer.tabular import TabularMDP
+from polinfer.actor_critic import SacConfig
+from polinfer.problems.tabular import TabularMDP
 
 
 class TableEnvironment:

@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 
 import polinfer
 from polinfer import exact
-from polinfer.infer import config_for
+from polinfer.methods.inference import config_for
 from polinfer.plots import PolicyPanel, hit_margin, save_figure, strategy_chart_figure
 from polinfer.plots.style import INK, SMALL_SIZE, TEXT_SIZE, line_colour, style_axes
-from polinfer.runs import train_in_folder
-from polinfer.saving import CONFIG
+from polinfer.posterior.saving import CONFIG
+from polinfer.runs.folder import train_in_folder
 
 ENDINGS = ("loss", "draw", "win")
 # Return, loss, draw, win: the means of the paper's Table "Blackjack: policy statistics".

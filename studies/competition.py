@@ -21,9 +21,9 @@ import numpy as np
 
 import polinfer
 from polinfer import exact
-from polinfer.infer import config_for
-from polinfer.runs import train_in_folder
-from polinfer.saving import CONFIG
+from polinfer.methods.inference import config_for
+from polinfer.posterior.saving import CONFIG
+from polinfer.runs.folder import train_in_folder
 
 INSTANCES = (*(f"tireworld/{n}" for n in range(1, 11)), *(f"advising/{n}" for n in range(1, 7)))
 # These fit a small table without the courses that do not matter: the optimum is the same, the uniform is not.

@@ -35,11 +35,12 @@ from typing import Any, NamedTuple
 import pytest
 
 import polinfer
-from polinfer import exact, plots, registry
+from polinfer import exact, plots
 from polinfer.cli import main
-from polinfer.errors import TableError
-from polinfer.methods import METHODS
-from polinfer.tabular.files import table_from_mapping
+from polinfer.core.errors import TableError
+from polinfer.methods.registry import METHODS
+from polinfer.problems import registry
+from polinfer.problems.tabular.files import table_from_mapping
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

@@ -9,7 +9,7 @@ import pytest
 
 import polinfer
 from polinfer.cli import main
-from polinfer.methods import METHODS
+from polinfer.methods.registry import METHODS
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

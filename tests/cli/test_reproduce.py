@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from polinfer.cli import main
 from polinfer.reproduce.claims import Claim, judge
-from polinfer.reproduce.drawing import return_distributions
 from polinfer.reproduce.experiment import Column, Experiment, Printed, Results, Row, vsmc
 from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.figures import return_distributions
 
 
 def near(results: Results) -> Claim:

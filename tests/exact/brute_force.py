@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 import polinfer
-from polinfer.tabular import OutcomeRows
+from polinfer.problems.tabular import OutcomeRows
 
 Pair = tuple[int, int]
 Policy = dict[int, int]

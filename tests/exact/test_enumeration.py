@@ -11,8 +11,8 @@ import pytest
 
 import polinfer
 from polinfer import exact
-from polinfer.errors import PolinferError, TooLargeError
-from polinfer.tabular import OutcomeRows
+from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.problems.tabular import OutcomeRows
 
 from .brute_force import (
     Plain,

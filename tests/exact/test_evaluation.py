@@ -12,7 +12,7 @@ import pytest
 
 import polinfer
 from polinfer import exact
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 
 from .brute_force import Plain, Rule, Trajectory, all_policies, expected_return, random_plain, trajectories
 

@@ -21,7 +21,7 @@ from quantecon.markov import DiscreteDP, backward_induction, random_discrete_dp
 
 import polinfer
 from polinfer import exact
-from polinfer.tabular import OutcomeRows
+from polinfer.problems.tabular import OutcomeRows
 
 from .brute_force import random_plain
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polinfer import exact
-from polinfer.errors import PolinferError, TooLargeError
+from polinfer.core.errors import PolinferError, TooLargeError
 
 from .brute_force import Plain, all_policies, expected_return
 

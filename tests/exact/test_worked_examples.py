@@ -10,8 +10,8 @@ import pytest
 
 import polinfer
 from polinfer import exact
-from polinfer.domains.probes import known_answer
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
+from polinfer.problems.domains.probes import known_answer
 
 TOL = 1e-6
 E = math.e

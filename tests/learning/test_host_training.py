@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer.errors import PolinferError
-from polinfer.infer import train_config
+from polinfer.core.errors import PolinferError
+from polinfer.core.protocol import Ending
 from polinfer.learning import host
-from polinfer.learning.encoded import EncodedView
 from polinfer.learning.host import make_host_trainer, numpy_log_policy
-from polinfer.learning.proposal import NetworkProposal, log_policy
 from polinfer.learning.train import empty_sums, make_learning, metrics_of
-from polinfer.mdp import Ending
-from polinfer.runs import train_in_folder
-from polinfer.sweep import as_simulator, run_reference_sweep
+from polinfer.methods.inference import train_config
+from polinfer.problems.encoded import EncodedView
+from polinfer.runs.folder import train_in_folder
+from polinfer.smc import as_simulator, run_reference_sweep
+from polinfer.smc.proposal import NetworkProposal, log_policy
 
 RHO, HORIZON = 0.5, 4
 

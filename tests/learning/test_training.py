@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer.errors import PolinferError
-from polinfer.infer import train_config
-from polinfer.learning.proposal import table_log_policy
+from polinfer.core.errors import PolinferError
+from polinfer.core.protocol import Transition
 from polinfer.learning.train import make_trainer
-from polinfer.learning.view import shared_table, table_of
-from polinfer.mdp import Transition
-from polinfer.tabular import TabularMDP
+from polinfer.methods.inference import train_config
+from polinfer.problems.tables import shared_table, table_of
+from polinfer.problems.tabular import TabularMDP
+from polinfer.smc.proposal import table_log_policy
 
 LOOP = polinfer.make("continuation", rho=0.5, horizon=4)
 
@@ -191,7 +191,7 @@ def test_bad_values_are_named(settings: dict[str, object], words: str) -> None:
 def test_a_table_proposal_takes_tables_of_any_size() -> None:
     states = 5_000
     successor = np.append(np.arange(1, states), states - 1)
-    rows = polinfer.tabular.OutcomeRows(
+    rows = polinfer.problems.tabular.OutcomeRows(
         np.arange(states - 1),
         np.zeros(states - 1, int),
         successor[:-1],

@@ -13,14 +13,14 @@ import pytest
 
 import polinfer
 from polinfer import exact
-from polinfer.errors import PolinferError
-from polinfer.infer import train_config
+from polinfer.core.errors import PolinferError
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.objective import wake_coefficients
-from polinfer.learning.proposal import table_log_policy
 from polinfer.learning.train import empty_sums, make_learning
-from polinfer.sweep import SweepConfig, SweepRandomness, run_reference_sweep
-from polinfer.sweep.record import Sweep
+from polinfer.methods.inference import train_config
+from polinfer.smc import SweepConfig, SweepRandomness, run_reference_sweep
+from polinfer.smc.proposal import table_log_policy
+from polinfer.smc.record import Sweep
 from sweep.engines import QUICK, PlainTable, atlas, proposal_rows, table
 
 ATLAS = atlas()

@@ -10,11 +10,11 @@ from matplotlib import colormaps
 
 import polinfer
 from polinfer import exact
-from polinfer.domains import Advising
-from polinfer.domains.ippc2014 import Curriculum, curriculum
 from polinfer.plots import PolicyPanel, advising_figure
 from polinfer.plots.advising import _BOX, _lay_out
 from polinfer.plots.layers import lay_out
+from polinfer.problems.domains import Advising
+from polinfer.problems.domains.ippc2014 import Curriculum, curriculum
 
 PLAN = Curriculum(("A1", "A2", "B2"), (("A1", "B2"), ("A2", "B2")), ("A2", "B2"), 2, 6)
 

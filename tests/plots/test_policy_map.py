@@ -7,10 +7,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import polinfer
-from polinfer.domains.gridworld import ACTIONS, gridworld
 from polinfer.plots import PolicyPanel, by_cell, draw_policy_map, policy_map_figure
 from polinfer.plots.crosses import BEAM, cell_centres
 from polinfer.plots.grid import DARKEST, GROUND
+from polinfer.problems.domains.gridworld import ACTIONS, gridworld
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer.domains.gridworld import GridWorld
 from polinfer.plots import PolicyPanel, policy_map_figure, policy_table_figure
+from polinfer.problems.domains.gridworld import GridWorld
 
 
 def random_table(states, actions, legal=None):

@@ -8,9 +8,9 @@ import pytest
 
 import polinfer
 from polinfer import exact
-from polinfer.domains import Blackjack
 from polinfer.plots import PolicyPanel, hit_margin, strategy_chart_figure
 from polinfer.plots.blackjack import COLOURS
+from polinfer.problems.domains import Blackjack
 
 CARDS = ["A", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
 

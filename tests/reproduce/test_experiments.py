@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polinfer.registry import make
-from polinfer.reproduce.account import gather
+from polinfer.problems.registry import make
 from polinfer.reproduce.budgets import BUDGETS, Budget
 from polinfer.reproduce.claims import Verdict, clearly_above
 from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Row
 from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.findings import gather
 from polinfer.reproduce.page import as_page
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.problems import table_for
 from polinfer.reproduce.store import Outcome, Store, Times
 from polinfer.reproduce.tables import disagreements, make_table
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from joblib.externals.loky import process_executor
 
-from polinfer.reproduce.run import missing, run_units
+from polinfer.reproduce.runner import missing, run_units
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
-from polinfer.reproduce.work import do_unit
+from polinfer.reproduce.worker import do_unit
 
 QUICK = {"sweeps": 200, "particles": 3, "learning_rate": 1e-2}
 UNITS = [
@@ -73,7 +73,7 @@ def test_a_unit_goes_on_from_its_checkpoint_or_starts_again_if_that_is_damaged(
             raise StoppedError
 
     with monkeypatch.context() as patched:
-        patched.setattr("polinfer.reproduce.work.write_json", stop)
+        patched.setattr("polinfer.reproduce.worker.write_json", stop)
         with pytest.raises(StoppedError):
             do_unit(unit, store.scratch(unit), os.getpid())
     checkpoint = store.scratch(unit) / "run" / "checkpoint.safetensors"
@@ -88,7 +88,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_running_units import UNITS
-from polinfer.reproduce.run import run_units
+from polinfer.reproduce.runner import run_units
 from polinfer.reproduce.store import Store
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from polinfer.baselines.sac_config import SacConfig, sac_config
-from polinfer.cli.figures import policy_figure
+from polinfer.actor_critic.config import SacConfig, sac_config
+from polinfer.analysis.comparison import Comparison, as_json, check_risk, compare
 from polinfer.cli.output import (
     OutputFlags,
     enumeration_progress,
@@ -24,16 +24,16 @@ from polinfer.cli.output import (
     training_progress,
 )
 from polinfer.cli.problem import Problem
-from polinfer.compare import Comparison, as_json, check_risk, compare
+from polinfer.core.files import write_json
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import train_config
-from polinfer.learning.view import TABLE_LIMIT, shared_table
+from polinfer.learning.fit import Config, train
+from polinfer.methods.inference import train_config
 from polinfer.plots import PolicyPanel, save_figure
-from polinfer.posterior import Posterior
-from polinfer.registry import Problem as AnyProblem
-from polinfer.runs import check_free
-from polinfer.storage import write_json
-from polinfer.training import Config, train
+from polinfer.plots.run import policy_figure
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.registry import Problem as AnyProblem
+from polinfer.problems.tables import TABLE_LIMIT, shared_table
+from polinfer.runs.folder import check_free
 
 
 @dataclass(frozen=True)

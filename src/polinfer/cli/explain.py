@@ -12,10 +12,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from polinfer.analysis.explanation import Choice, Explanation, as_json, explain
 from polinfer.cli.output import OutputFlags, number, print_json, remarks, tables
-from polinfer.errors import check_at_least
-from polinfer.explain import Choice, Explanation, as_json, explain
-from polinfer.saving import load
+from polinfer.core.errors import check_at_least
+from polinfer.posterior.saving import load
 
 _SHOWN_ACTIONS = 5  # of a state, the most probable
 

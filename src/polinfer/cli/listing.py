@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from polinfer.cli.output import OutputFlags, print_json, tables
-from polinfer.methods import METHODS
-from polinfer.registry import Domain, list_domains, list_schemes
+from polinfer.methods.registry import METHODS
+from polinfer.problems.registry import Domain, list_domains, list_schemes
 from polinfer.reproduce.experiments import EXPERIMENTS
 
 

@@ -17,7 +17,7 @@ from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan
 from polinfer.cli.report import Report
 from polinfer.cli.reproduce import Reproduce
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 
 Command = (
     Annotated[List, tyro.conf.subcommand("list")]

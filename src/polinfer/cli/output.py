@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from polinfer.baselines.sac_config import SacConfig
-from polinfer.storage import plain
-from polinfer.trace import AnyTrace, SacTrace
-from polinfer.training import Config
+from polinfer.actor_critic.config import SacConfig
+from polinfer.core.files import plain
+from polinfer.learning.fit import Config
+from polinfer.posterior.trace import AnyTrace, SacTrace
 
 
 @dataclass(frozen=True, kw_only=True)

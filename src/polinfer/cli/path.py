@@ -16,15 +16,22 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from polinfer.analysis.reward_path import (
+    DEFAULT_SCALES,
+    ENUMERATED,
+    ScalePath,
+    as_json,
+    check_scales,
+    scale_path,
+)
+from polinfer.annealing import TemperedConfig
 from polinfer.cli.output import OutputFlags, number, print_json, remarks, tables
 from polinfer.cli.problem import Problem
-from polinfer.errors import PolinferError, check_at_least
+from polinfer.core.errors import PolinferError, check_at_least
+from polinfer.core.files import write_json
 from polinfer.plots.path import path_figure
 from polinfer.plots.save import save_figure
-from polinfer.runs import check_free
-from polinfer.scale_path import DEFAULT_SCALES, ENUMERATED, ScalePath, as_json, check_scales, scale_path
-from polinfer.storage import write_json
-from polinfer.tempered import TemperedConfig
+from polinfer.runs.folder import check_free
 
 
 @dataclass(frozen=True)

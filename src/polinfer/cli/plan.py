@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import tyro
 
-from polinfer.cli.figures import draw_run
+from polinfer.analysis.evaluation import Mode, evaluate
+from polinfer.analysis.summary import summarise
 from polinfer.cli.output import (
     OutputFlags,
     enumeration_progress,
@@ -30,18 +31,17 @@ from polinfer.cli.settings import (
     refuse_all,
     sampling_config_of,
 )
-from polinfer.errors import PolinferError, check_at_least
-from polinfer.evaluate import Mode, evaluate
+from polinfer.core.errors import PolinferError, check_at_least
+from polinfer.core.files import write_json
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.infer import has_table, infer_exact, infer_sampled
-from polinfer.posterior import Posterior
-from polinfer.registry import Problem as AnyProblem
-from polinfer.runs import SUMMARY, choose_folder, train_in_folder
-from polinfer.saving import save
-from polinfer.storage import write_json
-from polinfer.summary import summarise
-from polinfer.tabular.files import SUFFIXES
-from polinfer.training import Config, check_request
+from polinfer.learning.fit import Config, check_request
+from polinfer.methods.inference import has_table, infer_exact, infer_sampled
+from polinfer.plots.run import draw_run
+from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.saving import save
+from polinfer.problems.registry import Problem as AnyProblem
+from polinfer.problems.tabular.files import SUFFIXES
+from polinfer.runs.folder import SUMMARY, choose_folder, train_in_folder
 
 
 @dataclass(frozen=True)

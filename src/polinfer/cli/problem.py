@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from polinfer.errors import DomainError
-from polinfer.registry import Problem as AnyProblem
-from polinfer.registry import make
+from polinfer.core.errors import DomainError
+from polinfer.problems.registry import Problem as AnyProblem
+from polinfer.problems.registry import make
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from rich import box
 from rich.table import Table
 
 from polinfer.cli.output import OutputFlags, print_json, remarks, tables
-from polinfer.errors import PolinferError
-from polinfer.reproduce.account import Account, as_json, gather
+from polinfer.core.errors import PolinferError
+from polinfer.core.files import write_json
 from polinfer.reproduce.budgets import BUDGETS, Budget, budget_named
 from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.findings import Account, as_json, gather
 from polinfer.reproduce.markdown import write_markdown
 from polinfer.reproduce.page import write_page
 from polinfer.reproduce.store import Store
-from polinfer.storage import write_json
 
 
 @dataclass(frozen=True)

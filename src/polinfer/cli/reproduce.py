@@ -16,17 +16,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from polinfer.cli.output import OutputFlags, print_json, remarks, tables
 from polinfer.cli.report import claims_table
-from polinfer.errors import PolinferError, check_at_least, suggest
-from polinfer.reproduce.account import as_json, gather
+from polinfer.core.errors import PolinferError, check_at_least, suggest
+from polinfer.core.files import read_json
+from polinfer.core.threads import thread_limit
 from polinfer.reproduce.budgets import budget_named
 from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.findings import as_json, gather
 from polinfer.reproduce.page import write_page
-from polinfer.reproduce.run import Finished, missing, run_units
+from polinfer.reproduce.runner import Finished, missing, run_units
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
-from polinfer.reproduce.work import PROGRESS, Done
-from polinfer.storage import read_json
-from polinfer.threads import thread_limit
+from polinfer.reproduce.worker import PROGRESS, Done
 
 _LOOK = 2.0  # seconds between looks at what units are doing
 

@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 import tyro
 
-from polinfer.baselines.sac_config import Preset, SacConfig, sac_config
-from polinfer.errors import PolinferError
-from polinfer.infer import SamplingConfig, sampling_config, train_config
+from polinfer.actor_critic.config import Preset, SacConfig, sac_config
+from polinfer.annealing.config import Moves, TemperedConfig
+from polinfer.core.errors import PolinferError
 from polinfer.learning.config import TrainConfig
+from polinfer.learning.fit import Config
 from polinfer.learning.objective import Weights
-from polinfer.particles import ParticleConfig
-from polinfer.sweep.config import SweepConfig
-from polinfer.tempered.config import Moves, TemperedConfig
-from polinfer.training import Config
+from polinfer.methods.inference import SamplingConfig, sampling_config, train_config
+from polinfer.smc.config import SweepConfig
+from polinfer.smc.particles import ParticleConfig
 
 
 def _told(default: Any, wake: Any, elsewhere: Any, particles: Any) -> Any:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.errors import check_at_least
+from polinfer.core.errors import check_at_least
 from polinfer.exact.evaluation import check_policy
 from polinfer.exact.solution import Floats
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 DEFAULT_LIMIT = 50_000
 _DECIMALS = 9

@@ -19,11 +19,11 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError, TooLargeError, check_at_least
+from polinfer.core.errors import PolinferError, TooLargeError, check_at_least
+from polinfer.core.protocol import constant
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, uniform_policy
 from polinfer.exact.solution import PolicyPosterior, Result, Solution
-from polinfer.mdp import constant
-from polinfer.tabular.table import TabularMDP, check_table
+from polinfer.problems.tabular.table import TabularMDP, check_table
 
 DEFAULT_LIMIT = 20_000_000
 _BATCH = 128  # policies evaluated together: their matrices stay in the cache

@@ -11,10 +11,10 @@ import scipy.special
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError, check_at_least, check_share
+from polinfer.core.errors import PolinferError, check_at_least, check_share
+from polinfer.core.protocol import constant
 from polinfer.exact.solution import Floats
-from polinfer.mdp import constant
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 
 @dataclass(frozen=True)

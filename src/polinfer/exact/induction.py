@@ -26,11 +26,11 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from polinfer.errors import check_at_least, check_share
+from polinfer.core.errors import check_at_least, check_share
+from polinfer.core.protocol import constant
 from polinfer.exact.evaluation import average_over_time
 from polinfer.exact.solution import Result, Solution
-from polinfer.mdp import constant
-from polinfer.tabular.table import TabularMDP, check_table
+from polinfer.problems.tabular.table import TabularMDP, check_table
 
 OverActions = Literal["max", "soft", "prior"]
 

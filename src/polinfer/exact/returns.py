@@ -15,7 +15,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.exact.enumeration import decision_states
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 _DENSE = 1 << 17  # entries of the transition matrix; beyond, outcomes are looked up one by one
 

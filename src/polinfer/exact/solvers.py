@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, one_hot_policy
 from polinfer.exact.induction import Objective, solve_finite, solve_stationary
 from polinfer.exact.solution import Result, Solution
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 TOLERANCE = 1e-10
 MAX_ITERATIONS = 100_000

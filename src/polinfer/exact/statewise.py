@@ -8,10 +8,10 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError, TooLargeError
+from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.evaluation import evaluate_policy
 from polinfer.exact.solution import Floats, Result, Solution
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 DEFAULT_LIMIT = 1 << 25
 """The largest number of policies to enumerate for one state."""

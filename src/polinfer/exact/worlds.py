@@ -13,11 +13,11 @@ import math
 import numpy as np
 import scipy.special
 
-from polinfer.errors import PolinferError, TooLargeError
+from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 DEFAULT_LIMIT = 5_000_000
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polinfer.errors import PolinferError, check_at_least, check_share
+from polinfer.core.errors import PolinferError, check_at_least, check_share
 from polinfer.learning.objective import Baseline, Objective, Weights
-from polinfer.learning.proposal import ProposalKind
-from polinfer.sweep.config import SweepConfig
+from polinfer.smc.config import SweepConfig
+from polinfer.smc.proposal import ProposalKind
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from polinfer.core.protocol import MDP
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.objective import evidence_to_go, leave_one_out, vsmc_coefficients, wake_coefficients
-from polinfer.learning.proposal import Proposal, log_proposal_of, table_log_policy
 from polinfer.learning.score import score_gradient
-from polinfer.mdp import MDP
-from polinfer.sweep.record import Sweep
-from polinfer.sweep.weighing import Weighed
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
+from polinfer.smc.proposal import Proposal, log_proposal_of, table_log_policy
+from polinfer.smc.record import Sweep
+from polinfer.smc.weights import Weighed
 
 _RUNNING_MEMORY = 0.99
 

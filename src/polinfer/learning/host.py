@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError, check_at_least
+from polinfer.core.errors import PolinferError, check_at_least
+from polinfer.core.simulator import Simulator
 from polinfer.learning.config import TrainConfig
-from polinfer.learning.encoded import EncodedState, EncodedView
-from polinfer.learning.proposal import NetworkProposal
 from polinfer.learning.train import ChunkMetrics, Trainer, TrainState, empty_sums, make_learning, metrics_of
-from polinfer.sweep.record import Sweep
-from polinfer.sweep.reference import SweepRandomness, run_reference_sweep
-from polinfer.sweep.simulator import Simulator
-from polinfer.sweep.weighing import NEEDS_TABLE
+from polinfer.problems.encoded import EncodedState, EncodedView
+from polinfer.smc.proposal import NetworkProposal
+from polinfer.smc.record import Sweep
+from polinfer.smc.reference import SweepRandomness, run_reference_sweep
+from polinfer.smc.weights import NEEDS_TABLE
 
 Floats = NDArray[np.float32]
 
@@ -34,7 +34,7 @@ def check_simulator(simulator: Simulator, config: TrainConfig) -> None:
             )
     for number in ("num_actions", "horizon"):
         if not hasattr(simulator, number):
-            raise PolinferError(f"{name} has no {number!r}; add it (see polinfer.sweep.Simulator)")
+            raise PolinferError(f"{name} has no {number!r}; add it (see polinfer.smc.Simulator)")
         check_at_least(number, getattr(simulator, number), 1)
     if config.weights == "exact":
         raise PolinferError(NEEDS_TABLE)

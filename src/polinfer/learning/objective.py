@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from polinfer.sweep.record import Sweep
+from polinfer.smc.record import Sweep
 
 Baseline = Literal["none", "running", "leave-one-out"]
 Objective = Literal["surrogate", "wake"]

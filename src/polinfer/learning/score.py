@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from polinfer.batching import largest_in_batch
-from polinfer.learning.proposal import Proposal
+from polinfer.core.batching import largest_in_batch
+from polinfer.smc.proposal import Proposal
 
 _ROWS = 32  # evaluated at once
 

@@ -12,16 +12,16 @@ import numpy as np
 import optax  # type: ignore[import-untyped]
 from jax import Array
 
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
+from polinfer.core.noise import derive_words, seed_words
+from polinfer.core.protocol import MDP
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.gradient import make_gradient, misfit
-from polinfer.learning.proposal import NetworkProposal, Proposal, TableProposal, log_proposal_of
-from polinfer.mdp import MDP
-from polinfer.sweep.compiled import run_sweep
-from polinfer.sweep.noise import derive_words, seed_words
-from polinfer.sweep.record import Sweep
-from polinfer.sweep.weighing import NEEDS_TABLE, Weighed, draw_fill, make_weigher
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
+from polinfer.smc.compiled import run_sweep
+from polinfer.smc.proposal import NetworkProposal, Proposal, TableProposal, log_proposal_of
+from polinfer.smc.record import Sweep
+from polinfer.smc.weights import NEEDS_TABLE, Weighed, draw_fill, make_weigher
 
 
 class TrainState(NamedTuple):

@@ -20,16 +20,16 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from polinfer.domains.advising import Advising
-from polinfer.domains.ippc2014 import Curriculum
-from polinfer.domains.words import BITS, num_words
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
 from polinfer.plots.layers import Layers, lay_out
 from polinfer.plots.panels import PolicyPanel, check_panels, panel_figure
 from polinfer.plots.policy import check_occupancy, mean_policy
 from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE, wrap_text
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.domains.advising import Advising
+from polinfer.problems.domains.ippc2014 import Curriculum
+from polinfer.problems.domains.words import BITS, num_words
+from polinfer.problems.tabular.table import TabularMDP
 
 _SCALE = (0.86, 0.62)  # inches between columns and between rows
 _BOX = (0.62, 0.60)  # width and height of a course, in columns and rows

@@ -12,14 +12,14 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from polinfer.domains.blackjack import CARDS, Blackjack, hands_of
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact import action_values, finite_horizon_optimum
 from polinfer.exact.solution import Floats
 from polinfer.plots.panels import PER_ROW, PolicyPanel, check_panels, panel_figure
 from polinfer.plots.policy import mean_policy
 from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.domains.blackjack import CARDS, Blackjack, hands_of
+from polinfer.problems.tabular.table import TabularMDP
 
 # Blue to stick, vermilion to hit: told apart by the colour-blind, and about equally dark.
 COLOURS = LinearSegmentedColormap.from_list("stick or hit", [PALETTE[0], "#f5f5f5", PALETTE[1]])

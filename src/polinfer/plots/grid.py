@@ -17,15 +17,14 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from polinfer.domains.gridworld import GridWorld
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
 from polinfer.plots.crosses import cell_centres, crosses, frames, squares
 from polinfer.plots.panels import PolicyPanel, check_panels, panel_figure
 from polinfer.plots.style import set_title
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.domains.gridworld import CELL_COLOURS, GridWorld
+from polinfer.problems.tabular.table import TabularMDP
 
-GROUND = {".": "#a9a9a9", "S": "#a9a9a9", "R": "#cf5b52", "G": "#f0cb3c", "W": "#2e9e6b", "#": "#434b56"}
 DARKEST = 0.75  # the opacity of the middle of the most visited cell
 _MIDDLE = 0.35  # half the side of the middle part
 _LARGE = 16  # cells a side; beyond, borders are hairlines and marks are bolder
@@ -118,7 +117,7 @@ def draw_policy_map(
     terminal, wall = np.isin(grid.letters, ["G", "W"]), grid.letters == "#"
     ground = PolyCollection(
         list(squares(centre, 0.5)),
-        facecolors=[GROUND[str(letter)] for letter in grid.letters],
+        facecolors=[CELL_COLOURS[str(letter)] for letter in grid.letters],
         edgecolors="#c2c2c2" if large else "white",
         linewidths=0.25 if large else 1.0,
         label="ground",

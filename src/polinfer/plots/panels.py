@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
 from polinfer.plots.style import TITLE_SIZE, set_title, wrap_text
 

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+from polinfer.analysis.reward_path import ScalePath
 from polinfer.exact.evaluation import PolicyValue
 from polinfer.plots.panels import panel_figure
 from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE, style_axes
-from polinfer.scale_path import ScalePath
 
 _POSTERIOR, _EPISODE, _SOFT = PALETTE[0], PALETTE[5], PALETTE[1]
 _TWO_SIGMA = 2.0

@@ -10,11 +10,11 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
 from polinfer.plots.panels import PER_ROW, PolicyPanel, check_panels, panel_figure
 from polinfer.plots.style import FRAME, INK, SMALL_SIZE, TEXT_SIZE, text_width
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.tabular.table import TabularMDP
 
 MAX_STATES = 40
 MAX_ACTIONS = 40

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.distribution import ReturnDistribution
 from polinfer.plots.panels import panel_figure
 from polinfer.plots.style import INK, PALETTE, SMALL_SIZE, TEXT_SIZE, line_colour, style_axes

@@ -7,8 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from polinfer.errors import PolinferError
-from polinfer.storage import write_atomically
+from polinfer.core.errors import PolinferError
+from polinfer.core.files import write_atomically
 
 # What differs from run to run is left out: the same figure gives the same PNG and PDF, byte for byte.  An
 # SVG still has random identifiers in it, unless the global `svg.hashsalt` of matplotlib is set.
@@ -26,7 +26,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     --------
     >>> save_figure(Figure(), "figure.gif")
     Traceback (most recent call last):
-    polinfer.errors.PolinferError: a figure's name must end in .png, .svg or .pdf, got 'figure.gif'
+    polinfer.core.errors.PolinferError: a figure's name must end in .png, .svg or .pdf, got 'figure.gif'
     """
     path = Path(path)
     suffix = path.suffix.lower()

@@ -20,15 +20,15 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from polinfer.domains.tireworld import Tireworld, locations_of
-from polinfer.domains.words import num_words
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
-from polinfer.plots.grid import GROUND
 from polinfer.plots.panels import PolicyPanel, check_panels, panel_figure
 from polinfer.plots.policy import check_occupancy, mean_policy
 from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE
-from polinfer.tabular.table import TabularMDP
+from polinfer.problems.domains.gridworld import CELL_COLOURS
+from polinfer.problems.domains.tireworld import Tireworld, locations_of
+from polinfer.problems.domains.words import num_words
+from polinfer.problems.tabular.table import TabularMDP
 
 _NODE = 0.2  # the radius of a location
 _GAP = 0.035  # between a location and the ends of its roads
@@ -173,7 +173,10 @@ def _draw_places(ax: Axes, mdp: Tireworld, centre: Floats, seen: Floats, scale: 
     names = mdp.map.locations
     colour = scale.to_rgba(seen)
     _circles(ax, centre, _NODE, "locations", facecolors=colour, edgecolors=FRAME, linewidths=0.7, zorder=3)
-    for name, label, edge in ((mdp.map.start, "start", PALETTE[2]), (mdp.map.goal, "goal", GROUND["G"])):
+    for name, label, edge in (
+        (mdp.map.start, "start", PALETTE[2]),
+        (mdp.map.goal, "goal", CELL_COLOURS["G"]),
+    ):
         at = centre[[names.index(name)]]
         _circles(ax, at, _NODE, label, facecolors="none", edgecolors=edge, linewidths=2.2, zorder=4)
         x, y = at[0] - (0.0, _NODE + 0.07)

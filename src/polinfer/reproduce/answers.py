@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from polinfer import exact
-from polinfer.errors import PolinferError, TooLargeError
+from polinfer.analysis.references import reference_for
+from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.solution import Floats
-from polinfer.infer import train_config
-from polinfer.posterior import Posterior
-from polinfer.references import reference_for
-from polinfer.registry import make
+from polinfer.learning.fit import initial_state, settings_of, view_of
+from polinfer.methods.inference import train_config
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.registry import make
+from polinfer.problems.tabular import TabularMDP
 from polinfer.reproduce.outcome import describe_policy, describe_run
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.problems import table_for
 from polinfer.reproduce.store import Outcome
 from polinfer.reproduce.unit import Unit
-from polinfer.tabular import TabularMDP
-from polinfer.training import initial_state, settings_of, view_of
 
 _ENUMERATED = 1 << 17  # policies; up to here the posterior is enumerated
 
@@ -56,7 +56,7 @@ def _posterior(mdp: Any, table: TabularMDP) -> Outcome:
         if known is None:
             raise PolinferError(
                 "this problem has too many policies to enumerate and no reference file; make one: "
-                "python -m polinfer.references"
+                "python -m polinfer.analysis.references"
             ) from None
         policy, stderr = known.policy, known.policy_stderr
         evidence, evidence_stderr = known.log_evidence, known.log_evidence_stderr

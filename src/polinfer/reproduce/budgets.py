@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polinfer.errors import PolinferError, suggest
+from polinfer.core.errors import PolinferError, suggest
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from polinfer.reproduce.assumptions import SAC_GAMMA, SAC_PRESET
 from polinfer.reproduce.budgets import BUDGETS, Budget
-from polinfer.reproduce.choices import SAC_GAMMA, SAC_PRESET
 from polinfer.reproduce.claims import Claim
 from polinfer.reproduce.store import Outcome, Store, Times
 from polinfer.reproduce.unit import SAMPLED, TRAINED, Unit

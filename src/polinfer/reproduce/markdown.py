@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from polinfer.core.files import write_atomically
 from polinfer.plots.save import save_figure
-from polinfer.reproduce.account import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
+from polinfer.reproduce.findings import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
 from polinfer.reproduce.tables import Line, group_lines
-from polinfer.storage import write_atomically
 
 LEGEND = (
     "`paper` is what the paper prints, with its ±, which it does not explain; `measured` is ours, mean ± "

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from polinfer import exact
-from polinfer.bounds import bound_evidence
-from polinfer.certificate import SWEEPS
-from polinfer.evaluate import Evaluation, evaluate, merge_returns
+from polinfer.analysis.bounds import bound_evidence
+from polinfer.analysis.certificate import SWEEPS
+from polinfer.analysis.evaluation import Evaluation, evaluate, merge_returns
+from polinfer.core.files import Arrays
 from polinfer.exact.solution import Floats
-from polinfer.posterior import Posterior
+from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.trace import SacTrace
+from polinfer.problems.tabular import TabularMDP
 from polinfer.reproduce.store import Outcome
-from polinfer.storage import Arrays
-from polinfer.tabular import TabularMDP
-from polinfer.trace import SacTrace
 
 _NUMBERS = ("mean", "std", "q05", "q95", "tail05", "tail95", "length")
 

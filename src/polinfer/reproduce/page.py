@@ -10,11 +10,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from polinfer.reproduce.account import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
+from polinfer.core.files import write_atomically
 from polinfer.reproduce.claims import Verdict
+from polinfer.reproduce.findings import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
 from polinfer.reproduce.markdown import LEGEND
 from polinfer.reproduce.tables import group_lines
-from polinfer.storage import write_atomically
 
 _STYLE = """
 :root { --ink: #222; --soft: #666; --rule: #ddd; --shade: #f6f7f9; }

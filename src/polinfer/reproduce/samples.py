@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from polinfer.infer import infer_sampled, sampling_config
-from polinfer.posterior import Posterior
-from polinfer.registry import make
+from polinfer.core.files import Arrays
+from polinfer.methods.inference import infer_sampled, sampling_config
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.registry import make
 from polinfer.reproduce.outcome import describe_bounds, describe_policy
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.problems import table_for
 from polinfer.reproduce.store import Outcome
 from polinfer.reproduce.unit import Unit
-from polinfer.storage import Arrays
 
 
 def sample(unit: Unit) -> Outcome:

@@ -15,9 +15,9 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from polinfer.errors import PolinferError
+from polinfer.core.errors import PolinferError
+from polinfer.core.files import Arrays, read_json, write_atomically, write_json
 from polinfer.reproduce.unit import Unit
-from polinfer.storage import Arrays, read_json, write_atomically, write_json
 
 UNITS, TIMES, SCRATCH = "units", "times", "scratch"
 _NAME = "polinfer"

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.compare import policy_distance
-from polinfer.registry import make
+from polinfer.analysis.comparison import policy_distance
+from polinfer.problems.registry import make
 from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Results
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.problems import table_for
 from polinfer.reproduce.unit import SAMPLED, TRAINED
 
 PAPER, MEASURED, EXACT, REFERENCE = "paper", "measured", "exact", "reference"

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from polinfer.infer import config_for, sampling_config
-from polinfer.storage import plain
+from polinfer.core.files import plain
+from polinfer.methods.inference import config_for, sampling_config
 
 TRAINED = ("vsmc", "svi", "wake", "sac")
 """The methods that learn."""

@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polinfer.exact.solution import Floats
-from polinfer.registry import make
-from polinfer.reproduce.choices import GRID_RATE
+from polinfer.problems.registry import make
+from polinfer.reproduce.assumptions import GRID_RATE
 from polinfer.reproduce.claims import Claim, clearly_above, judge
-from polinfer.reproduce.drawing import map_figure, outcome_bars
 from polinfer.reproduce.experiment import Column, Experiment, Found, Results, Row, vsmc, wake
 from polinfer.reproduce.experiments.grids import rows_of
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.figures import map_figure, outcome_bars
+from polinfer.reproduce.problems import table_for
 
 _PLACE = "Section Grid Worlds, Figure 2 (ablation)"
 _RATE = float(GRID_RATE.value)

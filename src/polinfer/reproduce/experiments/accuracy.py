@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from polinfer.reproduce.choices import GRID_RATE, TIREWORLD_RATE
+from polinfer.annealing import TemperedConfig
+from polinfer.reproduce.assumptions import GRID_RATE, TIREWORLD_RATE
 from polinfer.reproduce.claims import Claim, judge, judge_each
 from polinfer.reproduce.experiment import Column, Experiment, Results, Row, vsmc
 from polinfer.reproduce.tables import distances
-from polinfer.tempered import TemperedConfig
 
 _PLACE = "ours: docs/methods"
 _SWAMP = "..G\n.W.\nS.."

@@ -9,9 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polinfer.exact.solution import Floats
-from polinfer.reproduce.choices import ADVISING_HORIZON, ADVISING_RATE
+from polinfer.reproduce.assumptions import ADVISING_HORIZON, ADVISING_RATE
 from polinfer.reproduce.claims import Claim, clearly_above, judge, judge_each, most
-from polinfer.reproduce.drawing import return_distributions
 from polinfer.reproduce.experiment import (
     Column,
     Experiment,
@@ -24,6 +23,7 @@ from polinfer.reproduce.experiment import (
     vsmc,
     wake,
 )
+from polinfer.reproduce.figures import return_distributions
 
 _PLACE = "Section Academic Advising, Table 3 (aa), Figure 6 (aa)"
 _RATE = float(ADVISING_RATE.value)

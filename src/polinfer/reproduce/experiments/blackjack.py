@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polinfer.exact.solution import Floats
-from polinfer.reproduce.choices import BLACKJACK_RATE
+from polinfer.reproduce.assumptions import BLACKJACK_RATE
 from polinfer.reproduce.claims import Claim, judge
-from polinfer.reproduce.drawing import outcome_bars
 from polinfer.reproduce.experiment import (
     Column,
     Experiment,
@@ -22,6 +21,7 @@ from polinfer.reproduce.experiment import (
     vsmc,
     wake,
 )
+from polinfer.reproduce.figures import outcome_bars
 
 _PLACE = "Section Blackjack, Table 1 (bj), Figure 4 (bj)"
 _RATE = float(BLACKJACK_RATE.value)

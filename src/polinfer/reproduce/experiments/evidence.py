@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polinfer.reproduce.choices import MIX_BASELINE, MIX_SHARE
+from polinfer.reproduce.assumptions import MIX_BASELINE, MIX_SHARE
 from polinfer.reproduce.claims import Claim, judge_each
 from polinfer.reproduce.experiment import Column, Experiment, Results, Row
 from polinfer.reproduce.experiments import advising, blackjack, grids, tireworld

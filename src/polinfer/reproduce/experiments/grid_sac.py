@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polinfer.exact.solution import Floats
-from polinfer.registry import make
+from polinfer.problems.registry import make
 from polinfer.reproduce.claims import Claim, clearly_above, judge
-from polinfer.reproduce.drawing import map_figure, return_distributions
 from polinfer.reproduce.experiment import Column, Experiment, Found, Results, sac, soft
 from polinfer.reproduce.experiments.grids import rows_of
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.figures import map_figure, return_distributions
+from polinfer.reproduce.problems import table_for
 
 _PLACE = "Section Grid Worlds, Figure 3 (gw-vsmc-sac)"
 _DOMAIN = "gridworld/multimodal"

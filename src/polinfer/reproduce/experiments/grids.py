@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from polinfer.domains.gridworld import GridWorld
 from polinfer.exact.solution import Floats
-from polinfer.registry import make
-from polinfer.reproduce.choices import GRID_RATE
+from polinfer.problems.domains.gridworld import GridWorld
+from polinfer.problems.registry import make
+from polinfer.reproduce.assumptions import GRID_RATE
 from polinfer.reproduce.claims import Claim, judge
-from polinfer.reproduce.drawing import grid_panel, map_figure
 from polinfer.reproduce.experiment import Column, Experiment, Found, Results, Row, vsmc, wake
-from polinfer.reproduce.problem import table_for
+from polinfer.reproduce.figures import grid_panel, map_figure
+from polinfer.reproduce.problems import table_for
 
 _PLACE = "Section Grid Worlds, Figure 1 (gw)"
 _RATE = float(GRID_RATE.value)

@@ -6,9 +6,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from polinfer.reproduce.choices import TIREWORLD_HORIZON, TIREWORLD_RATE
+from polinfer.reproduce.assumptions import TIREWORLD_HORIZON, TIREWORLD_RATE
 from polinfer.reproduce.claims import Claim, clearly_above, judge, judge_each, most
-from polinfer.reproduce.drawing import success_figure
 from polinfer.reproduce.experiment import (
     Column,
     Experiment,
@@ -21,6 +20,7 @@ from polinfer.reproduce.experiment import (
     vsmc,
     wake,
 )
+from polinfer.reproduce.figures import success_figure
 
 _PLACE = "Section Triangle Tireworld, Table 2 (tw), Figure 5 (tw)"
 _RATE = float(TIREWORLD_RATE.value)

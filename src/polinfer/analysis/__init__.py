@@ -1,0 +1,1 @@
+"""What an answer is worth: evaluation, comparison, explanation, bounds and certificates."""

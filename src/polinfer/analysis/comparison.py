@@ -1,0 +1,252 @@
+"""One problem, every answer: the policy posterior beside its neighbours, evaluated the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polinfer import exact
+from polinfer.actor_critic.oracle import soft_oracle
+from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
+from polinfer.exact.solution import Floats, Result, Solution
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.registry import Problem
+from polinfer.problems.tables import shared_table
+from polinfer.problems.tabular import TabularMDP
+
+
+class Answer(NamedTuple):
+    """What one method makes of the problem."""
+
+    name: str
+    solution: Solution
+    value: exact.PolicyValue  # of executing the method's policy from the start
+    returns: exact.ReturnSummary
+    seeds: int = 1  # trained runs behind it, whose answers are averaged
+    spread: float = 0.0  # standard deviation of their mean returns
+
+
+class Comparison(NamedTuple):
+    """All answers to one problem."""
+
+    table: TabularMDP
+    answers: tuple[Answer, ...]
+    distances: Floats  # [n, n], occupancy-weighted total variation between the answers' policies
+    notes: tuple[str, ...]  # what was left out, and why
+
+    def distance_to_posterior(self, index: int) -> float | None:
+        """Return the distance of answer `index` to the posterior-induced policy, None without one."""
+        if self.answers[0].solution.posterior is None:
+            return None
+        return float(self.distances[index, 0])
+
+
+def compare(
+    mdp: Problem,
+    *,
+    learned: Mapping[str, Posterior] | None = None,
+    alpha: float = 1.0,
+    risk: float = 1.0,
+    limit: int = DEFAULT_LIMIT,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Solve `mdp` by every exact method and evaluate each policy over the same horizon, exactly.
+
+    Parameters
+    ----------
+    mdp
+        A problem that `tabulate` can write out.
+    learned
+        Further rows: what `infer` returned for `mdp`, by the names to show.  Seeds are averaged.  Next to
+        ``sac`` its exact aim is shown, soft value iteration with the same ``alpha`` and ``gamma``.
+    alpha
+        The entropy weight of the soft policy.
+    risk
+        The entropic risk parameter; the policy that avoids risk gets ``-risk``.
+    limit
+        The largest number of policies to enumerate; with more, the posterior is left out with a note.
+    progress
+        Called while policies are enumerated.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> result = polinfer.compare(polinfer.make("probe/three-targets"))
+    >>> [answer.name for answer in result.answers][:3]
+    ['policy posterior', 'soft (alpha=1)', 'control as inference']
+    >>> [f"{distance:.3f}" for distance in result.distances[0, :3]]
+    ['0.000', '0.000', '0.433']
+    """
+    check_risk(risk)
+    table = shared_table(mdp)
+    trained = dict(learned or {})
+    for name, posterior in trained.items():
+        if posterior.mdp is not mdp and posterior.mdp != mdp:
+            raise PolinferError(f"{name!r} was inferred for another problem than the one to compare on")
+    notes: list[str] = []
+    solvers: list[tuple[str, Callable[[], Solution]]] = [
+        ("policy posterior", lambda: exact.policy_posterior(table, limit=limit, progress=progress)),
+        (f"soft (alpha={alpha:g})", lambda: exact.soft_value_iteration(table, alpha)),
+        ("control as inference", lambda: exact.control_as_inference(table)),
+        (f"risk seeking ({risk:g})", lambda: exact.entropic_risk(table, risk)),
+        (f"risk averse ({-risk:g})", lambda: exact.entropic_risk(table, -risk)),
+        ("stationary optimum", lambda: exact.stationary_optimum(table)),
+        ("finite-horizon optimum", lambda: exact.finite_horizon_optimum(table)),
+        ("uniform", lambda: _uniform(table)),
+    ]
+    answers = []
+    for name, solve in solvers:
+        try:
+            answers.append(_evaluate(table, name, solve()))
+        except TooLargeError as error:
+            notes.append(f"{name} left out: {error}")
+    for name, posterior in trained.items():
+        answers += _learned_answers(table, name, posterior)
+    return Comparison(table, tuple(answers), _distances(table, answers), tuple(notes))
+
+
+def check_risk(risk: float) -> None:
+    """Refuse a risk parameter that is not above zero."""
+    if not risk > 0:
+        raise PolinferError(
+            f"risk must be above zero, got {risk}; the policy that avoids risk gets its negative"
+        )
+
+
+def policy_distance(first: Floats, second: Floats, weight: Floats) -> float:
+    """Return the total variation between policies ``[S, A]``, averaged over states by `weight` ``[S]``."""
+    if weight.sum() == 0:
+        return 0.0
+    per_state = 0.5 * np.abs(first - second).sum(axis=1)
+    return float(per_state @ weight / weight.sum())
+
+
+def summarise_returns(table: TabularMDP, policy: Floats, value: exact.PolicyValue) -> exact.ReturnSummary:
+    """Return mean and spread, and the quantiles where the distribution can be followed exactly."""
+    distribution = exact.return_distribution(table, policy)
+    if distribution is None:
+        return exact.ReturnSummary(value.expected_return, value.std, None, None, None, None)
+    return distribution.summary()
+
+
+def _uniform(table: TabularMDP) -> Solution:
+    policy = exact.uniform_policy(table)
+    value = exact.evaluate_policy(table, policy)
+    return Solution("uniform", policy, value.value, value.expected_return, exact.Result.EXACT)
+
+
+def _evaluate(table: TabularMDP, name: str, solution: Solution) -> Answer:
+    value = exact.evaluate_policy(table, solution.executable)
+    return Answer(
+        name=name,
+        solution=solution,
+        value=value,
+        returns=summarise_returns(table, solution.executable, value),
+    )
+
+
+def _learned_answers(table: TabularMDP, name: str, posterior: Posterior) -> list[Answer]:
+    probs = policies_on(table, posterior)
+    values = [exact.evaluate_policy(table, row) for row in probs]
+    mean = probs.mean(axis=0)
+    value = _mixture(values)
+    solution = Solution(
+        method=posterior.method,
+        policy=mean,
+        value=value.value,
+        objective=value.expected_return,
+        result=Result.LEARNED,
+        settings=posterior.settings,
+    )
+    distributions = [exact.return_distribution(table, row) for row in probs]
+    returns = exact.ReturnSummary(value.expected_return, value.std, None, None, None, None)
+    known = [d for d in distributions if d is not None]
+    if len(known) == len(distributions):
+        pooled, where = np.unique(np.concatenate([d.returns for d in known]), return_inverse=True)
+        mass = np.bincount(where, np.concatenate([d.probability for d in known])) / len(known)
+        returns = exact.ReturnDistribution(pooled, mass).summary()
+    spread = float(np.std([v.expected_return for v in values]))
+    found = [Answer(name, solution, value, returns, posterior.seeds, spread)]
+    oracle = soft_oracle(posterior)
+    if oracle is not None and oracle.distances is not None:
+        aim = f"soft, no horizon (alpha={oracle.alpha:g}, gamma={oracle.gamma:g})"
+        found.append(_evaluate(table, aim, oracle.solution))
+    return found
+
+
+def policies_on(table: TabularMDP, posterior: Posterior) -> Floats:
+    """Return a posterior's policies ``[seeds, S, A]`` in the order of `table`, rows summing to one."""
+    probs = posterior.table_probs()
+    if probs is None or posterior.view != table:
+        raise PolinferError(
+            f"a posterior that was trained on {type(posterior.view).__name__}, not on its table, cannot be "
+            "compared exactly; evaluate it by simulation"
+        )
+    rows = probs.astype(np.float64)
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))
+
+
+def _mixture(values: Sequence[exact.PolicyValue]) -> exact.PolicyValue:
+    """Return the value of picking one of several policies by chance and keeping to it."""
+
+    def mean(name: str) -> Any:
+        return np.mean([getattr(value, name) for value in values], axis=0)
+
+    means = np.array([value.expected_return for value in values])
+    success = None if values[0].success is None else float(mean("success"))
+    return exact.PolicyValue(
+        expected_return=float(means.mean()),
+        variance=float(mean("variance") + means.var()),
+        value=mean("value"),
+        occupancy=mean("occupancy"),
+        success=success,
+        endings={name: float(np.mean([v.endings[name] for v in values])) for name in values[0].endings},
+        length=float(mean("length")),
+        entropy=float(mean("entropy")),
+    )
+
+
+def _distances(table: TabularMDP, answers: list[Answer]) -> Floats:
+    # An episode that begins at its end has no length, and no weight either.
+    lengths = [max(answer.value.length, 1e-300) for answer in answers]
+    shares = [
+        np.where(table.absorbing, 0.0, answer.value.occupancy) / length
+        for answer, length in zip(answers, lengths, strict=True)
+    ]
+    return np.array(
+        [
+            [
+                policy_distance(a.solution.policy, b.solution.policy, (u + v) / 2)
+                for b, v in zip(answers, shares, strict=True)
+            ]
+            for a, u in zip(answers, shares, strict=True)
+        ]
+    )
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as plain lists and numbers."""
+    return {
+        "answers": [
+            {
+                "name": answer.name,
+                "result": str(answer.solution.result),
+                "residual": answer.solution.residual,
+                "settings": dict(answer.solution.settings),
+                "return": answer.returns._asdict(),
+                "success": answer.value.success,
+                "endings": answer.value.endings,
+                "length": answer.value.length,
+                "entropy": answer.value.entropy,
+                "seeds": answer.seeds,
+                "return_std_over_seeds": answer.spread,
+                "distance_to_posterior": comparison.distance_to_posterior(i),
+            }
+            for i, answer in enumerate(comparison.answers)
+        ],
+        "distances": comparison.distances.tolist(),
+        "notes": list(comparison.notes),
+    }

@@ -1,0 +1,308 @@
+"""How the answer depends on the reward scale: from the uniform policy to the optimum.
+
+The reward scale is part of the problem.  This is the whole path of answers over it: the posterior-induced
+policy at ``exp(scale * J)`` and, beside it, soft value iteration at ``alpha = 1 / scale``, all evaluated on
+the problem's own rewards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer import exact
+from polinfer.annealing import TemperedConfig, TemperedPoint, temper
+from polinfer.annealing.components import split
+from polinfer.core.errors import PolinferError, check_at_least, is_number
+from polinfer.exact.evaluation import PolicyValue
+from polinfer.exact.solution import Floats
+from polinfer.problems.registry import Problem
+from polinfer.problems.tables import shared_table
+from polinfer.problems.tabular import TabularMDP
+
+DEFAULT_SCALES = tuple(float(scale) for scale in np.geomspace(0.01, 100.0, 17))
+"""A hundredth of the problem's own rewards to a hundred times them, four to a decade."""
+ENUMERATED = 100_000
+"""With at most this many policies all are evaluated, once for all scales; with more they are sampled."""
+_AT_ONCE = 1 << 13  # policies written out together
+
+_SAMPLING = 0.9  # of the work, where policies are sampled
+
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done."""
+
+
+class ScalePoint(NamedTuple):
+    """The answers at one reward scale; standard errors are zero where nothing was sampled."""
+
+    scale: float  # multiple of the problem's own rewards
+    policy: Floats  # [S, A], the marginal policy p*
+    value: PolicyValue  # of executing it, in the problem's own rewards
+    return_stderr: float
+    success_stderr: float
+    entropy_stderr: float  # of the choices per step
+    expected_return: float  # E[J]: one policy drawn per episode
+    expected_return_stderr: float
+    log_evidence: float  # log of the mean of exp(scale * J)
+    log_evidence_stderr: float
+    posterior_entropy: float  # of the posterior over policies, nats
+    posterior_entropy_stderr: float  # an upper bound
+    soft_policy: Floats  # [S, A], averaged over time, of soft value iteration with alpha = 1 / scale
+    soft_value: PolicyValue  # of executing the time-dependent one, in the problem's own rewards
+
+    @property
+    def effective_policies(self) -> float:
+        """How many equally probable policies would have the same entropy."""
+        return math.exp(min(self.posterior_entropy, 700.0))
+
+    @property
+    def alpha(self) -> float:
+        """The entropy weight of the soft policy."""
+        return 1.0 / self.scale
+
+
+class ScalePath(NamedTuple):
+    """The path over reward scales, in ascending order, and its ends."""
+
+    table: TabularMDP
+    points: tuple[ScalePoint, ...]
+    uniform: PolicyValue  # of the uniform policy
+    optimum: PolicyValue  # of the finite-horizon optimum, which looks at the clock: no policy does better
+    stationary: PolicyValue  # of the best stationary policy found: where the posterior tends to
+    num_policies: int  # deterministic ones
+    enumerated: bool  # all of them were evaluated; otherwise they were sampled
+
+
+class _Posterior(NamedTuple):
+    """What either way of computing the posterior at one scale gives."""
+
+    scale: float
+    policy: Floats  # [S, A]
+    island_policies: Floats | None  # [islands, S, A]
+    expected_return: float
+    expected_return_stderr: float
+    log_evidence: float
+    log_evidence_stderr: float
+    entropy: float
+    entropy_stderr: float
+
+
+def scale_path(
+    mdp: Problem,
+    scales: Iterable[float] = DEFAULT_SCALES,
+    config: TemperedConfig | None = None,
+    *,
+    seed: int = 0,
+    limit: int = ENUMERATED,
+    progress: Progress | None = None,
+) -> ScalePath:
+    """Follow the posterior-induced policy, and soft value iteration, through reward scales.
+
+    Where there are at most `limit` deterministic policies, ``J`` of each is computed once and weighed anew at
+    every scale: the answers are exact.  Otherwise one run of `polinfer.annealing.temper` passes through all
+    scales.  Standard errors of return, success and entropy are then those of the policies of the islands'
+    last populations, which is on the safe side: the answer itself averages over several passes.
+
+    Parameters
+    ----------
+    mdp
+        A problem that `tabulate` can write out.
+    scales
+        Multiples of the problem's own rewards, whatever reward scale it was made with.
+    config
+        How policies are sampled; its `scales` are replaced.
+    seed
+        Of the sampling.
+    limit
+        The largest number of policies to enumerate.
+    progress
+        Called with the share of the work that is done.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> path = polinfer.scale_path(polinfer.make("probe/fork"), [0.01, 1, 100])
+    >>> [round(point.value.expected_return, 2) for point in path.points]
+    [0.61, 1.16, 2.0]
+    >>> [round(point.effective_policies, 1) for point in path.points]
+    [4.0, 2.7, 1.0]
+    """
+    wanted = check_scales(scales)
+    table = shared_table(mdp)
+    decision = exact.decision_states(table, table.horizon)
+    count = exact.count_policies(table, decision)
+    enumerated = count <= check_at_least("limit", limit, 0)
+    report = progress or (lambda share: None)
+    found = (
+        _enumerate(table, decision, count, wanted)
+        if enumerated
+        else _sample(table, wanted, config or TemperedConfig(), seed, report)
+    )
+    points = []
+    for posterior in found:
+        points.append(_point(table, posterior))
+        before = 0.0 if enumerated else _SAMPLING
+        report(before + (1 - before) * len(points) / len(wanted))
+    return ScalePath(
+        table=table,
+        points=tuple(points),
+        uniform=exact.evaluate_policy(table, exact.uniform_policy(table)),
+        optimum=exact.evaluate_policy(table, exact.finite_horizon_optimum(table).executable),
+        stationary=exact.evaluate_policy(table, exact.stationary_optimum(table).executable),
+        num_policies=count,
+        enumerated=enumerated,
+    )
+
+
+def check_scales(scales: Iterable[float]) -> tuple[float, ...]:
+    """Return `scales` in ascending order, each once, or say what is wrong with them."""
+    given = tuple(scales)
+    if not given:
+        raise PolinferError("scales must name at least one reward scale")
+    for scale in given:
+        if not is_number(scale) or not 0 < scale < math.inf:
+            raise PolinferError(f"scales must be numbers above zero, got {scale!r}")
+    return tuple(sorted({float(scale) for scale in given}))
+
+
+def _enumerate(
+    table: TabularMDP, decision: NDArray[np.int64], count: int, scales: tuple[float, ...]
+) -> Iterator[_Posterior]:
+    """Evaluate every policy once; at each scale only their weights differ."""
+    free = decision[table.legal_actions[decision].sum(axis=1) > 1]
+    legal = [np.flatnonzero(table.legal_actions[state]) for state in free]
+    radix = tuple(len(actions) for actions in legal)
+    chosen = np.empty((count, len(free)), np.int32)
+    if len(free):
+        digits = np.unravel_index(np.arange(count), radix)
+        for column, (actions, digit) in enumerate(zip(legal, digits, strict=True)):
+            chosen[:, column] = actions[digit]
+    forced = table.legal_actions.argmax(axis=1).astype(np.int32)
+    returns = np.empty(count)
+    for first in range(0, count, _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        policies = np.repeat(forced[None], len(chosen[part]), axis=0)
+        policies[:, free] = chosen[part]
+        returns[part] = exact.deterministic_returns(table, policies)
+    for scale in scales:
+        log_weight = scale * (returns - returns.max())
+        weight = np.exp(log_weight)
+        total = weight.sum()
+        share = weight / total
+        policy = exact.uniform_policy(table)
+        for column, state in enumerate(free):
+            policy[state] = np.bincount(chosen[:, column], share, minlength=table.num_actions)
+            policy[state] /= policy[state].sum()
+        yield _Posterior(
+            scale=scale,
+            policy=policy,
+            island_policies=None,
+            expected_return=float(share @ returns),
+            expected_return_stderr=0.0,
+            log_evidence=float(np.log(total / count) + scale * returns.max()),
+            log_evidence_stderr=0.0,
+            entropy=max(0.0, float(np.log(total) - share @ log_weight)),
+            entropy_stderr=0.0,
+        )
+
+
+def _sample(
+    table: TabularMDP, scales: tuple[float, ...], config: TemperedConfig, seed: int, report: Progress
+) -> list[_Posterior]:
+    in_parts = len(split(table)) > 1
+
+    def reached(scale: float, last: float) -> None:
+        # A problem that falls apart is annealed part by part, and each passes through all scales.
+        passed = scale / last if in_parts else np.searchsorted(scales, scale, side="right") / len(scales)
+        report(_SAMPLING * float(passed))
+
+    path = temper(table, replace(config, scales=scales), seed=seed, progress=reached)
+    return [
+        _Posterior(
+            scale=point.scale,
+            policy=point.policy,
+            island_policies=_island_policies(table, point, config.islands),
+            expected_return=point.expected_return,
+            expected_return_stderr=point.expected_return_stderr,
+            log_evidence=point.log_evidence,
+            log_evidence_stderr=point.log_evidence_stderr,
+            entropy=point.entropy,
+            # entropy = log(count) - scale E[J] + log Z; how the two errors go together is not known.
+            entropy_stderr=point.scale * point.expected_return_stderr + point.log_evidence_stderr,
+        )
+        for point in path.points
+    ]
+
+
+def _island_policies(table: TabularMDP, point: TemperedPoint, islands: int) -> Floats:
+    """Return the marginal policy of each island's last population; islands lie one after the other."""
+    populations = point.sample.reshape(islands, -1, table.num_states)
+    policies = np.repeat(exact.uniform_policy(table)[None], islands, axis=0)
+    choices = exact.decision_states(table, table.horizon)
+    taken = populations[:, :, choices, None] == np.arange(table.num_actions)
+    policies[:, choices] = taken.mean(axis=1)
+    return policies
+
+
+def _point(table: TabularMDP, posterior: _Posterior) -> ScalePoint:
+    soft = exact.soft_value_iteration(table, 1.0 / posterior.scale)
+    islands = posterior.island_policies
+    values = [] if islands is None else [exact.evaluate_policy(table, policy) for policy in islands]
+
+    def stderr(numbers: list[float]) -> float:
+        return float(np.std(numbers, ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
+
+    return ScalePoint(
+        scale=posterior.scale,
+        policy=posterior.policy,
+        value=exact.evaluate_policy(table, posterior.policy),
+        return_stderr=stderr([value.expected_return for value in values]),
+        success_stderr=stderr([value.success for value in values if value.success is not None]),
+        entropy_stderr=stderr([value.entropy for value in values]),
+        expected_return=posterior.expected_return,
+        expected_return_stderr=posterior.expected_return_stderr,
+        log_evidence=posterior.log_evidence,
+        log_evidence_stderr=posterior.log_evidence_stderr,
+        posterior_entropy=posterior.entropy,
+        posterior_entropy_stderr=posterior.entropy_stderr,
+        soft_policy=soft.policy,
+        soft_value=exact.evaluate_policy(table, soft.executable),
+    )
+
+
+def as_json(path: ScalePath) -> dict[str, Any]:
+    """Return the path as plain lists and numbers."""
+
+    def brief(value: PolicyValue) -> dict[str, Any]:
+        return {"return": value.expected_return, "success": value.success, "entropy": value.entropy}
+
+    return {
+        "enumerated": path.enumerated,
+        "log_policies": math.log(path.num_policies),
+        "uniform": brief(path.uniform),
+        "optimum": brief(path.optimum),
+        "stationary_optimum": brief(path.stationary),
+        "points": [
+            {
+                "scale": point.scale,
+                **brief(point.value),
+                "return_stderr": point.return_stderr,
+                "success_stderr": None if point.value.success is None else point.success_stderr,
+                "entropy_stderr": point.entropy_stderr,
+                "expected_return": point.expected_return,
+                "expected_return_stderr": point.expected_return_stderr,
+                "log_evidence": point.log_evidence,
+                "log_evidence_stderr": point.log_evidence_stderr,
+                "posterior_entropy": point.posterior_entropy,
+                "posterior_entropy_stderr": point.posterior_entropy_stderr,
+                "effective_policies": point.effective_policies,
+                "soft": {"alpha": point.alpha, **brief(point.soft_value)},
+            }
+            for point in path.points
+        ],
+    }

@@ -1,0 +1,118 @@
+"""What a plan comes to: one plain record per run, the same for every method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer import exact
+from polinfer.actor_critic.oracle import soft_oracle
+from polinfer.analysis.certificate import certify
+from polinfer.analysis.evaluation import Evaluation
+from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.trace import Trace
+from polinfer.problems.tabular.table import TabularMDP
+
+LISTED_STATES = 1000
+
+
+def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> dict[str, Any]:
+    """Return the record that ``plan --json`` prints and ``summary.json`` holds."""
+    returns = {name: float(getattr(evaluation, name).mean()) for name in exact.ReturnSummary._fields}
+    record: dict[str, Any] = {
+        "method": posterior.method,
+        "seeds": posterior.seeds,
+        "seconds": seconds,
+        "horizon": posterior.view.horizon,
+        "settings": posterior.settings,
+        "log_evidence": log_evidence(posterior),
+        "return": returns,
+        "return_std_over_seeds": float(evaluation.mean.std()),
+        "return_stderr": float(np.sqrt((evaluation.stderr**2).sum()) / len(evaluation.stderr)),
+        "mode": evaluation.mode,
+        "episodes": evaluation.episodes,
+        "success": None if evaluation.success is None else float(evaluation.success.mean()),
+        "endings": {name: float(share.mean()) for name, share in evaluation.endings.items()},
+        "length": float(evaluation.length.mean()),
+        # The first sentence is a verdict without the certificate's knowledge.
+        "diagnostics": posterior.diagnostics()[1:],
+        "certificate": certify(posterior)._asdict(),
+    }
+    if posterior.policies is not None:
+        record["posterior"] = _enumerated(posterior)
+    soft = _soft(posterior)
+    if soft is not None:
+        record["soft"] = soft
+    table, probs = posterior.view, posterior.table_probs()
+    if isinstance(table, TabularMDP) and probs is not None and table.num_states <= LISTED_STATES:
+        assert evaluation.occupancy is not None
+        occupancy = evaluation.occupancy.mean(axis=0)
+        record["actions"] = list(table.action_names)
+        record["policy"] = _listed(table, probs.mean(axis=0), occupancy)
+        if posterior.policies is not None and posterior.policies.reach_policy is not None:
+            record["reach_policy"] = _listed(table, posterior.policies.reach_policy, occupancy)
+    return record
+
+
+def log_evidence(posterior: Posterior) -> float | None:
+    """Return ``log Z``, or the mean ``log Z-hat`` of the last tenth of training; None for a baseline."""
+    if posterior.policies is not None:
+        return posterior.policies.log_evidence
+    trace = posterior.trace
+    if not isinstance(trace, Trace):
+        return None
+    last = max(1, len(trace.sweeps) // 10)
+    return float(trace.log_evidence[-last:].mean())
+
+
+def _soft(posterior: Posterior) -> dict[str, Any] | None:
+    oracle = soft_oracle(posterior)
+    if oracle is None:
+        return None
+    distances = oracle.distances
+    return {
+        "alpha": oracle.alpha,
+        "gamma": oracle.gamma,
+        "result": str(oracle.solution.result),
+        "return": oracle.expected_return,
+        "distance": None if distances is None else float(distances.mean()),
+        "distances": None if distances is None else distances.tolist(),
+    }
+
+
+def _enumerated(posterior: Posterior) -> dict[str, Any]:
+    facts, table = posterior.policies, posterior.view
+    assert facts is not None
+    assert isinstance(table, TabularMDP)
+    choices = [s for s in exact.decision_states(table, table.horizon) if table.legal_actions[s].sum() > 1][
+        :LISTED_STATES
+    ]
+    return {
+        "policies": facts.num_policies,
+        "log_evidence_stderr": facts.log_evidence_stderr,
+        "expected_return": facts.expected_return,
+        "expected_return_stderr": facts.expected_return_stderr,
+        "return_variance": facts.return_variance,
+        "entropy": facts.entropy,
+        "effective_policies": facts.effective_policies,
+        "top": [
+            {
+                "probability": float(probability),
+                "return": float(gain),
+                "actions": {table.state_names[s]: table.action_names[int(actions[s])] for s in choices},
+            }
+            for probability, gain, actions in zip(
+                facts.top_probabilities, facts.top_returns, facts.top_policies, strict=True
+            )
+        ],
+    }
+
+
+def _listed(table: TabularMDP, policy: NDArray[Any], occupancy: NDArray[np.float64]) -> list[dict[str, Any]]:
+    return [
+        {"state": table.state_names[s], "probs": policy[s].tolist(), "occupancy": float(occupancy[s])}
+        for s in range(table.num_states)
+        if not table.absorbing[s]
+    ]

@@ -1,0 +1,1 @@
+"""What every room builds on: the protocol of a problem, errors, noise, files."""

@@ -1,0 +1,179 @@
+"""What an MDP is here: a pure simulator of discrete episodes.
+
+Everything in this module is unbatched and traceable by JAX.  Engines add the batch axes with `vmap`, the
+horizon with `scan`, and the sharing of noise with keys; an MDP knows nothing of either.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+State = Any
+"""A pytree of arrays of fixed shape."""
+
+
+class Transition(NamedTuple):
+    """What one action leads to."""
+
+    state: State
+    reward: Array  # [] float
+    terminated: Array  # [] bool; the state absorbs and earns nothing from here on
+
+
+class Outcomes(NamedTuple):
+    """Everything that one action can lead to, with probabilities."""
+
+    probability: Array  # [B] float, sums to one; zero marks an unused slot
+    transition: Transition  # every field with a leading axis [B]
+
+
+class Starts(NamedTuple):
+    """The distribution of the first state."""
+
+    probability: Array  # [B] float, sums to one
+    state: State  # every leaf with a leading axis [B]
+
+
+class Ending(NamedTuple):
+    """One way in which an episode can end, for reports: *goal*, *swamp*, *win*, *draw*."""
+
+    name: str
+    success: bool
+
+
+@runtime_checkable
+class MDP(Protocol):
+    """A discrete episodic Markov decision process.
+
+    The methods are pure: the same key and state give the same answer.  Terminal states absorb: from one,
+    every action leads back to it with reward zero and ``terminated`` true.  The horizon is a number that
+    belongs to the problem, but no method counts steps: engines do.  An MDP is hashable, as plain classes and
+    frozen dataclasses are: equal problems share what is compiled for them.
+
+    `polinfer.problems.conformance.check_mdp` tries all of this on an implementation.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions `A`, the same in all states."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """The largest number of steps in an episode."""
+        ...
+
+    def init(self, key: Array) -> State:
+        """Draw the first state."""
+        ...
+
+    def step(self, key: Array, state: State, action: Array) -> Transition:
+        """Draw what `action` leads to."""
+        ...
+
+    def encode(self, state: State) -> Array:
+        """Return the features ``[F] float32`` that a proposal network sees."""
+        ...
+
+    def identity(self, state: State) -> Array:
+        """Return integers ``[K] int32`` that are equal iff the states are equal."""
+        ...
+
+    def legal(self, state: State) -> Array:
+        """Return the actions that may be taken, ``[A] bool``, at least one of them true."""
+        ...
+
+
+@runtime_checkable
+class EnumerableMDP(MDP, Protocol):
+    """An MDP that can list what may happen, so that `polinfer.tabulate` makes an exact table of it.
+
+    Probabilities are best written as Python or NumPy numbers: they are then single precision in
+    simulation and double precision in a table.
+    """
+
+    def starts(self) -> Starts:
+        """List the first states."""
+        ...
+
+    def outcomes(self, state: State, action: Array) -> Outcomes:
+        """List what `action` can lead to."""
+        ...
+
+
+@runtime_checkable
+class HasEndings(Protocol):
+    """An MDP that tells its endings apart.  Without this, reports leave out success."""
+
+    @property
+    def endings(self) -> tuple[Ending, ...]:
+        """The ways in which an episode can end."""
+        ...
+
+    def ending(self, state: State) -> Array:
+        """Return the index of the ending that `state` is, ``[] int32``; -1 where the episode goes on."""
+        ...
+
+
+@runtime_checkable
+class HasNames(Protocol):
+    """An MDP whose states and actions have names that people read."""
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """One name per action."""
+        ...
+
+    def state_name(self, state: State) -> str:
+        """Name a concrete (not traced) state."""
+        ...
+
+
+def constant(values: Any) -> Array:
+    """Return NumPy floats as a JAX array in the precision in force: single, or double under `enable_x64`.
+
+    The type is named because ``jnp.asarray`` must not be left to find it: on jax 0.10.2 it remembers the
+    precision in which an array object was first seen by a trace, and gives single precision in double mode.
+    """
+    return jnp.asarray(values, jax.dtypes.canonicalize_dtype(float))
+
+
+def sample_outcome(key: Array, outcomes: Outcomes) -> Transition:
+    """Draw one of `outcomes` by inverting its cumulative distribution at one uniform number.
+
+    Comparison and sum instead of a binary search: XLA on CPU turns the latter into a loop.
+    """
+    index = sample_index(key, outcomes.probability)
+    chosen: Transition = jax.tree.map(lambda leaf: leaf[index], outcomes.transition)
+    return chosen
+
+
+def sample_start(key: Array, starts: Starts) -> State:
+    """Draw one of `starts`."""
+    index = sample_index(key, starts.probability)
+    return jax.tree.map(lambda leaf: leaf[index], starts.state)
+
+
+def sample_index(key: Array, probability: Array) -> Array:
+    """Draw an index of `probability` ``[B]``; a slot of probability zero is never drawn.
+
+    Examples
+    --------
+    >>> import jax
+    >>> int(sample_index(jax.random.key(0), jnp.array([0.0, 1.0, 0.0])))
+    1
+    """
+    return invert_cumulative(jax.random.uniform(key, dtype=probability.dtype), probability)
+
+
+def invert_cumulative(uniform: Array, probability: Array) -> Array:
+    """Return the index of `probability` ``[B]`` that `uniform` in ``[0, 1)`` falls on, ``[] int32``."""
+    cumulative = jnp.cumsum(probability)
+    # Rounding may leave the last sum below one; scaling the draw by it keeps the index in range.
+    return jnp.sum(uniform * cumulative[-1] >= cumulative[:-1]).astype(jnp.int32)

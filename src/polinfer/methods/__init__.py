@@ -1,0 +1,1 @@
+"""Methods of inference: a file each, found by name in one registry."""

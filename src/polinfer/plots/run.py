@@ -1,0 +1,110 @@
+"""The pictures of a run, drawn from its results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from polinfer.analysis.evaluation import Evaluation, merge_returns
+from polinfer.exact import ReturnDistribution, return_distribution
+from polinfer.plots import (
+    PolicyPanel,
+    advising_figure,
+    by_cell,
+    hit_margin,
+    policy_map_figure,
+    policy_table_figure,
+    return_figure,
+    save_figure,
+    strategy_chart_figure,
+    tireworld_figure,
+    training_figure,
+)
+from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.trace import AnyTrace, SacTrace
+from polinfer.problems.domains import Advising, Blackjack, GridWorld, Tireworld
+from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.table import TabularMDP
+
+
+def policy_figure(
+    mdp: Problem, table: TabularMDP, panels: list[PolicyPanel], optimal: Collection[str] = ()
+) -> Figure:
+    """Draw policies given in table order: in the way of their domain, or else as heat maps.
+
+    A Blackjack chart shows the margins of the panels whose titles are `optimal`.
+    """
+    if isinstance(mdp, GridWorld):
+        mapped = [
+            PolicyPanel(p.title, by_cell(table, mdp, p.policy), by_cell(table, mdp, p.occupancy))
+            for p in panels
+        ]
+        return policy_map_figure(mdp, mapped)
+    if isinstance(mdp, Blackjack):
+        margin = hit_margin(table)
+        return strategy_chart_figure(
+            mdp, table, panels, [margin if panel.title in optimal else None for panel in panels]
+        )
+    if isinstance(mdp, Tireworld):
+        return tireworld_figure(mdp, table, panels)
+    if isinstance(mdp, Advising):
+        return advising_figure(mdp, table, panels)
+    return policy_table_figure(table, panels)
+
+
+def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list[Path]:
+    """Write the figures of a run into `folder`; return their paths."""
+    figures: dict[str, Figure] = {}
+    table, probs = posterior.view, posterior.table_probs()
+    if isinstance(table, TabularMDP) and probs is not None and evaluation.occupancy is not None:
+        occupancy = evaluation.occupancy.mean(axis=0)
+        seeds = f", {posterior.seeds} seeds" if posterior.seeds > 1 else ""
+        on_grid = isinstance(posterior.mdp, GridWorld)
+        policy = (probs if on_grid else probs.mean(axis=0)).astype(np.float64)
+        panels = [PolicyPanel(f"{posterior.method}{seeds}", policy, occupancy)]
+        if posterior.policies is not None and posterior.policies.reach_policy is not None:
+            panels = [
+                PolicyPanel("marginal policy", probs.mean(axis=0).astype(np.float64), occupancy),
+                PolicyPanel("reach policy", posterior.policies.reach_policy, occupancy),
+            ]
+        figures["policy.png"] = policy_figure(posterior.mdp, table, panels)
+    distribution = _returns_of(posterior, evaluation)
+    if distribution is not None:
+        figures["returns.png"] = return_figure({posterior.method: distribution})
+    trace = posterior.trace
+    if len(trace[0]) > 1:
+        figures["training.png"] = training_figure(_curves(trace), trace[0], trace._fields[0])
+    for name, figure in figures.items():
+        save_figure(figure, folder / name)
+    return [folder / name for name in figures]
+
+
+def _curves(trace: AnyTrace) -> dict[str, NDArray[np.float32]]:
+    if isinstance(trace, SacTrace):
+        return {
+            "return of an episode": trace.episode_return.T,
+            "entropy of the policy": trace.entropy.T,
+            "loss of the critics": trace.critic_loss.T,
+            "alpha": trace.alpha.T,
+        }
+    return {
+        "log Z-hat": trace.log_evidence.T,
+        "ESS / particles": trace.ess.T,
+        "unique ancestors / particles": trace.unique_ancestors.T,
+        "gradient signal / noise": trace.gradient_snr.T,
+    }
+
+
+def _returns_of(posterior: Posterior, evaluation: Evaluation) -> ReturnDistribution | None:
+    if evaluation.returns is not None:
+        values, counts = np.unique(merge_returns(evaluation.returns), return_counts=True)
+        return ReturnDistribution(values.astype(np.float64), counts / counts.sum())
+    probs = posterior.table_probs()
+    if not isinstance(posterior.view, TabularMDP) or probs is None:
+        return None
+    policy = probs.mean(axis=0).astype(np.float64)
+    return return_distribution(posterior.view, policy / policy.sum(axis=-1, keepdims=True))

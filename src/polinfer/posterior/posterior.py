@@ -1,0 +1,260 @@
+"""The answer that a user holds: a posterior over policies, with its diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.core.errors import PolinferError
+from polinfer.core.noise import as_uniform, query_words, seed_words
+from polinfer.core.protocol import MDP, State, invert_cumulative
+from polinfer.exact.solution import PolicyPosterior
+from polinfer.posterior.trace import AnyTrace, empty_trace, pick_seed
+from polinfer.problems.encoded import EncodedView
+from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.table import TabularMDP
+from polinfer.smc.proposal import Proposal, log_proposal_of
+
+
+class Chance(NamedTuple):
+    """An estimated probability."""
+
+    probability: float
+    stderr: float
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A posterior over deterministic policies, or several of them, one per seed.
+
+    Where there are several seeds, answers have a leading seed axis, and ``posterior[i]`` is one of them.
+    What ``sac`` returns has the same form, but is no posterior: it is the policy of a baseline.
+
+    Attributes
+    ----------
+    mdp
+        The problem as the user gave it.
+    view
+        The problem as the engine saw it: the same, a table of it, or the encoded states of a simulator.
+    method
+        One of `polinfer list`: ``vsmc``, ``svi``, ``iwae``, ``wake``, ``tempered``, ``particles``, ``exact``,
+        ``sac``.
+    proposal
+        The fitted ``q(a|s)``, or the actor of ``sac``; every leaf with a leading seed axis.
+    settings
+        Everything that it was asked with.
+    trace
+        How training went.
+    policies
+        What is known of whole policies, from ``exact``, ``tempered`` and ``particles``: evidence, reach
+        policy, the most probable policies, and draws; None where there is only a proposal.
+    """
+
+    mdp: Problem
+    view: MDP
+    method: str
+    proposal: Proposal
+    seeds: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    trace: AnyTrace = field(default_factory=lambda: empty_trace(1))
+    policies: PolicyPosterior | None = None
+
+    def __repr__(self) -> str:
+        problem = type(self.mdp).__name__
+        return f"Posterior({self.method} on {problem}, {self.seeds} seed{'s' if self.seeds > 1 else ''})"
+
+    def __getitem__(self, member: int) -> Posterior:
+        if not -self.seeds <= member < self.seeds:
+            raise IndexError(f"seed {member} of {self.seeds}")
+        picked = [member % self.seeds]
+        return Posterior(
+            self.mdp,
+            self.view,
+            self.method,
+            jax.tree.map(lambda leaf: leaf[np.array(picked)], self.proposal),
+            1,
+            self.settings | ({"seed": self.settings["seed"] + picked[0]} if "seed" in self.settings else {}),
+            pick_seed(self.trace, picked[0]),
+            self.policies,
+        )
+
+    def log_probs(self, state: State) -> NDArray[np.float32]:
+        """Return ``log q(.|state)``: ``[A]``, or ``[seeds, A]`` where there are several seeds."""
+        rows = np.asarray(self._log_probs(self._to_view(state)))
+        picked: NDArray[np.float32] = rows[0] if self.seeds == 1 else rows
+        return picked
+
+    def action_probs(self, state: State) -> NDArray[np.float32]:
+        """Return the probability of each action in `state`: ``[A]``, or ``[seeds, A]``."""
+        return np.exp(self.log_probs(state))
+
+    def sample_policy(self, seed: int, member: int = 0) -> SampledPolicy:
+        """Draw one deterministic policy: it gives the same action whenever it is asked about a state."""
+        if not 0 <= member < self.seeds:
+            raise PolinferError(f"member must lie in 0..{self.seeds - 1}, got {member}")
+        return SampledPolicy(self, int(seed), member)
+
+    def probability(self, choices: Mapping[Any, int]) -> Chance:
+        """Return the probability that one policy makes all these choices, of an action in each state.
+
+        It is the share among the policies drawn from the posterior (see `policies`); a proposal, which
+        chooses independently in each state, gives the product.  The standard error is that of the draws,
+        and of the sample that they are drawn from as far as the marginal policy's own error tells.
+        """
+        if self.policies is not None and self.policies.sampled_policies is not None:
+            drawn, errors = self.policies.sampled_policies, self.policies.policy_stderr
+            held, of_sample = np.ones(len(drawn), np.bool_), 0.0
+            for state, action in choices.items():
+                number = int(self._to_view(state))
+                held &= drawn[:, number] == int(action)
+                if errors is not None:
+                    of_sample = max(of_sample, float(errors[number, int(action)]))
+            share = float(held.mean())
+            return Chance(share, float(np.hypot(np.sqrt(share * (1 - share) / len(drawn)), of_sample)))
+        product = np.ones(self.seeds)
+        for state, action in choices.items():
+            product *= np.atleast_2d(self.action_probs(state))[:, int(action)]
+        return Chance(float(product.mean()), float(product.std() / np.sqrt(self.seeds)))
+
+    def predict(self, obs: State, deterministic: bool = False, seed: int | None = None) -> tuple[int, None]:
+        """Choose an action as stable-baselines does: ``(action, None)``.
+
+        Parameters
+        ----------
+        obs
+            A state of the problem.
+        deterministic
+            Take the most probable action instead of drawing one.
+        seed
+            Makes the draw repeatable.
+        """
+        probs = np.atleast_2d(self.action_probs(obs)).mean(axis=0).astype(np.float64)
+        if deterministic:
+            return int(probs.argmax()), None
+        return int(np.random.default_rng(seed).choice(len(probs), p=probs / probs.sum())), None
+
+    def table_probs(self) -> NDArray[np.float32] | None:
+        """Return the policies of all states, ``[seeds, S, A]``, where the view is a table."""
+        if not isinstance(self.view, TabularMDP):
+            return None
+        states = jnp.arange(self.view.num_states)
+        probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
+        return probs
+
+    @cached_property
+    def drawn_policies(self) -> Array | None:
+        """Whole policies drawn from the posterior ``[n, S]``; None where a proposal draws them itself."""
+        if self.policies is None:
+            return None
+        if self.policies.sampled_policies is None:
+            raise PolinferError(
+                f"{self.policies.num_policies:,} policies were too many to keep for drawing whole ones; "
+                "use mode 'resample', or a smaller problem"
+            )
+        return jnp.asarray(self.policies.sampled_policies)
+
+    def _log_probs(self, state: State) -> Array:
+        return _make_log_probs(self.view)(self.proposal, state)
+
+    def _committed(self, seed: int, state: State) -> Array:
+        """Return the action in a state of `view` of each member's sampled policy, ``[seeds]``."""
+        number = jnp.asarray(seed % 2**32, jnp.uint32)
+        return _make_commit(self.view)(self.proposal, self.drawn_policies, number, state)
+
+    @cached_property
+    def _index(self) -> dict[bytes, int]:
+        assert isinstance(self.view, TabularMDP)
+        return {row.tobytes(): i for i, row in enumerate(self.view.identities)}
+
+    def _to_view(self, state: State) -> State:
+        """Turn a state of the user's problem into one of the view."""
+        if isinstance(self.view, EncodedView):
+            return self.view.of(state)
+        if self.view is self.mdp:
+            if isinstance(self.view, TabularMDP) and not 0 <= int(state) < self.view.num_states:
+                raise PolinferError(f"state {int(state)} is outside 0..{self.view.num_states - 1}")
+            return state
+        assert isinstance(self.mdp, MDP)
+        identity = np.asarray(self.mdp.identity(state), np.int32)
+        if identity.tobytes() not in self._index:
+            raise PolinferError(f"state {identity.tolist()} cannot be reached from the start of this problem")
+        return jnp.asarray(self._index[identity.tobytes()])
+
+    def save(self, folder: str | Path) -> None:
+        """Write this posterior into `folder`; `polinfer.load` reads it back."""
+        from polinfer.posterior.saving import save  # noqa: PLC0415 - saving knows posteriors, not the other way
+
+        save(self, folder)
+
+    def diagnostics(self) -> list[str]:
+        """Say in plain words what to think of the answer; the first line is the verdict."""
+        from polinfer.analysis.diagnostics import diagnose  # noqa: PLC0415 - the words depend on the data, not the other way
+
+        return diagnose(self)
+
+
+@dataclass(frozen=True)
+class SampledPolicy:
+    """One deterministic policy drawn from a posterior (Thompson sampling).
+
+    The action of a state is a pure function of the seed and the state, and nothing needs to be remembered.
+    From ``exact`` it is one of the policies that were drawn from the posterior when it was enumerated, a
+    thousand unless more were asked for (``samples``).  From a proposal, which is per state
+    independent, the choice in one state says nothing of that in another.
+    """
+
+    posterior: Posterior
+    seed: int
+    member: int = 0
+
+    def __call__(self, state: State) -> int:
+        """Return the action that this policy takes in `state`."""
+        return int(self.posterior._committed(self.seed, self.posterior._to_view(state))[self.member])
+
+
+def log_policy_function(view: MDP, proposal: Proposal) -> Callable[[State], Array]:
+    """Return the traceable function from a state of `view` to ``log q`` for one member's `proposal`."""
+    return log_proposal_of(view, proposal, by_table=isinstance(view, TabularMDP))
+
+
+def committed_action(view: MDP, drawn: Array | None, words: Array, state: State, probs: Array) -> Array:
+    """Return the action in a state of `view` of the sampled policy that `words` stand for.
+
+    It is one of the policies `drawn`, or, of a proposal, the same action whenever the same state is asked.
+    """
+    if drawn is not None:
+        return drawn[words[0] % drawn.shape[0], state]
+    zero = jnp.zeros((), jnp.uint32)
+    return invert_cumulative(as_uniform(query_words(words, view.identity(state), zero, zero)), probs)
+
+
+# The weights are arguments of these programs: as constants, XLA would compute with them for seconds.
+@lru_cache(maxsize=16)
+def _make_log_probs(view: MDP) -> Callable[[Proposal, State], Array]:
+    """Compile ``log q`` of every member in a state; posteriors of one problem share it."""
+    return jax.jit(
+        lambda members, state: jax.vmap(lambda one: log_policy_function(view, one)(state))(members)
+    )
+
+
+@lru_cache(maxsize=16)
+def _make_commit(view: MDP) -> Callable[[Proposal, Array | None, Array, State], Array]:
+    """Compile the action of every member's sampled policy in a state."""
+
+    def commit(members: Proposal, drawn: Array | None, seed: Array, state: State) -> Array:
+        def one(member: Proposal) -> Array:
+            probs = jnp.exp(log_policy_function(view, member)(state))
+            return committed_action(view, drawn, seed_words(seed), state, probs)
+
+        return jax.vmap(one)(members)
+
+    return jax.jit(commit)

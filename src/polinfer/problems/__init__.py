@@ -1,0 +1,1 @@
+"""Problems: the registry, the built-in domains, tables, and adapters to other libraries."""

@@ -1,0 +1,30 @@
+"""Problems from elsewhere, and ours for use elsewhere: Gymnasium, in both directions."""
+
+from polinfer.problems import domains as _domains  # noqa: F401 - registers the problems that get ids below
+from polinfer.problems.adapters.gym import from_gymnasium, make_gymnasium
+from polinfer.problems.adapters.rddl import from_rddl, make_rddl
+from polinfer.problems.adapters.registration import register_environments, to_gymnasium
+from polinfer.problems.registry import register_scheme
+
+__all__ = [
+    "from_gymnasium",
+    "from_rddl",
+    "make_gymnasium",
+    "make_rddl",
+    "register_environments",
+    "to_gymnasium",
+]
+
+register_scheme(
+    "gym",
+    make_gymnasium,
+    "A Gymnasium environment with discrete actions; further options are the environment's own.",
+    "gym:FrozenLake-v1",
+)
+register_scheme(
+    "rddl",
+    make_rddl,
+    "A problem of rddlrepository, or a pair of RDDL files: domain,instance.",
+    "rddl:TriangleTireworld_MDP_ippc2014/1",
+)
+register_environments()

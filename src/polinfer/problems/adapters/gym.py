@@ -1,0 +1,148 @@
+"""`from_gymnasium`, and the scheme ``gym:`` of `polinfer.make`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from polinfer.core.errors import DomainError, check_finite, suggest
+from polinfer.problems.tabular.table import TabularMDP
+
+if TYPE_CHECKING:
+    from polinfer.problems.adapters.functional import FunctionalMDP
+    from polinfer.problems.adapters.snapshots import SnapshotSimulator
+
+_OPTIONS = ("horizon", "reward_scale", "abstraction", "edges", "encode")
+
+
+def from_gymnasium(
+    env: Any,
+    *,
+    horizon: int | None = None,
+    reward_scale: float = 1.0,
+    abstraction: Callable[[Any], Any] | str | None = None,
+    edges: Sequence[Sequence[float]] | None = None,
+    encode: Callable[[Any], Any] | str | None = None,
+) -> TabularMDP | SnapshotSimulator | FunctionalMDP:
+    """Return a Gymnasium environment as a problem to plan in.
+
+    An environment that publishes its transition table, as the toy texts do, becomes a `TabularMDP`: exact.
+    A functional environment in JAX (`gymnasium.experimental.functional.FuncEnv`) becomes an MDP that is
+    compiled.  Any other becomes a `polinfer.smc.Simulator` whose states carry snapshots of the environment:
+    what its own ``get_state`` and ``set_state`` (or ``clone_state`` and ``restore_state``) give and take, in
+    which case it is `env` itself that is played from here on, or else deep copies of it.
+
+    Parameters
+    ----------
+    env
+        The environment, with any wrappers.  Its limit on steps becomes the horizon.
+    horizon
+        The largest number of steps in an episode; the environment's own limit by default.
+    reward_scale
+        A factor on every reward.
+    abstraction
+        A function from an observation to a hashable state, or its name ``"package.module:function"``.
+        Observations with the same state are one state to the planner.
+    edges
+        For a `Box`, one list of increasing cut points per number of the observation; the state is the tuple
+        of bin numbers.  An empty list ignores the number.
+    encode
+        A function from a state (what `abstraction` gives) to the list of numbers that a network sees.
+        By default finite spaces and bins are one-hot; the numbers of an abstraction are taken as they are.
+
+    Raises
+    ------
+    DomainError
+        Where the environment cannot be planned in as it is, with what to do about it.
+
+    Examples
+    --------
+    >>> import gymnasium, polinfer
+    >>> lake = polinfer.from_gymnasium(gymnasium.make("FrozenLake-v1"), horizon=50)
+    >>> lake.num_states, lake.action_names, lake.endings[0].name
+    (16, ('left', 'down', 'right', 'up'), 'goal')
+    >>> pole = polinfer.from_gymnasium(gymnasium.make("CartPole-v1"), edges=[[], [], [-0.1, 0, 0.1], [0]])
+    >>> start = pole.init(seed=0)
+    >>> start, pole.state_name(start)
+    ((1, 0), 'x2 in -0.1..0, x3 < 0')
+    """
+    import_gymnasium()
+    from polinfer.problems.adapters.convert import convert  # noqa: PLC0415 - needs Gymnasium, which polinfer does not
+
+    return convert(env, horizon, check_finite("reward_scale", reward_scale), abstraction, edges, encode)
+
+
+def make_gymnasium(
+    address: str,
+    *,
+    horizon: int | None = None,
+    reward_scale: float = 1.0,
+    abstraction: Callable[[Any], Any] | str | None = None,
+    edges: Sequence[Sequence[float]] | None = None,
+    encode: Callable[[Any], Any] | str | None = None,
+    **options: Any,
+) -> TabularMDP | SnapshotSimulator | FunctionalMDP:
+    """Make the environment `address` with `options` and return it as `from_gymnasium` does."""
+    return from_gymnasium(
+        _make(address, options),
+        horizon=horizon,
+        reward_scale=reward_scale,
+        abstraction=abstraction,
+        edges=edges,
+        encode=encode,
+    )
+
+
+def import_gymnasium() -> Any:
+    """Return the module, or say how to get it."""
+    try:
+        return importlib.import_module("gymnasium")
+    except ImportError:
+        raise DomainError("Gymnasium is not installed; run pip install gymnasium") from None
+
+
+def _make(address: str, options: dict[str, Any]) -> Any:
+    gymnasium = import_gymnasium()
+    if not address:
+        raise DomainError("gym: needs the id of an environment behind it: gym:FrozenLake-v1")
+    try:
+        # The checker looks for mistakes of whoever writes an environment, and warns whoever plans in it.
+        return gymnasium.make(address, **{"disable_env_checker": True, **options})
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise DomainError(f"gym:{address} needs a package that is not installed: {_line(error)}") from error
+    except gymnasium.error.UnregisteredEnv as error:
+        near = suggest(address.rpartition(":")[2], gymnasium.registry)
+        why = near or f": {_line(error)}"
+        raise DomainError(f"unknown Gymnasium environment {address!r}{why}") from error
+    except ImportError as error:
+        raise DomainError(f"gym:{address} needs a module that is not installed: {_line(error)}") from error
+    except Exception as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unknown is None:
+            raise DomainError(
+                f"gym:{address} cannot be made ({type(error).__name__}: {_line(error)}); "
+                "check its id and options"
+            ) from error
+        known = [*_OPTIONS, *_environment_options(gymnasium, address)]
+        raise DomainError(
+            f"gym:{address} has no option {unknown[1]!r}{suggest(unknown[1], known)}; "
+            f"it has {', '.join(known)}"
+        ) from error
+
+
+def _environment_options(gymnasium: Any, address: str) -> list[str]:
+    creator = gymnasium.spec(address.rpartition(":")[2]).entry_point
+    with suppress(ValueError, TypeError):
+        if isinstance(creator, str):
+            creator = gymnasium.envs.registration.load_env_creator(creator)
+        found = inspect.signature(creator).parameters.values()
+        return [p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return []
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")[:300]

@@ -1,0 +1,168 @@
+"""Names for problems: ``make("gridworld/multimodal", reward_scale=0.2)``."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from polinfer.core.errors import DomainError, suggest
+from polinfer.core.protocol import MDP
+from polinfer.core.simulator import Simulator
+from polinfer.problems.tabular.files import SUFFIXES, load_table
+
+Problem = MDP | Simulator
+"""What `make` makes: a JAX problem, or a simulator in plain Python."""
+Factory = Callable[..., Problem]
+
+
+class Domain(NamedTuple):
+    """A registered problem."""
+
+    name: str
+    factory: Factory
+    summary: str
+    defaults: dict[str, Any]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the domain with their defaults."""
+        found = {
+            name: parameter.default
+            for name, parameter in inspect.signature(self.factory).parameters.items()
+            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        }
+        return {**found, **self.defaults}
+
+
+class Spec(NamedTuple):
+    """How an MDP was made, so that it can be made again."""
+
+    name: str
+    options: dict[str, Any]
+
+
+class Scheme(NamedTuple):
+    """A way to make problems that live elsewhere: ``scheme:address``."""
+
+    name: str
+    factory: Callable[..., Problem]  # from an address and options
+    summary: str
+    example: str
+
+
+_DOMAINS: dict[str, Domain] = {}
+_SCHEMES: dict[str, Scheme] = {}
+_SPEC = "_polinfer_spec"
+
+
+def register(name: str, factory: Factory, summary: str = "", **defaults: Any) -> None:
+    """Give `factory` a name, with options that differ from its own defaults.
+
+    Parameters
+    ----------
+    name
+        The name for `make` and the command line; by custom ``family/instance``.
+    factory
+        A callable that returns an MDP; its keyword arguments are the domain's options.
+    summary
+        One line for ``polinfer list``; the factory's first docstring line by default.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> from polinfer.problems.domains.worked import continuation
+    >>> polinfer.register("long-shot", continuation, "Rarely ends by itself.", rho=0.99)
+    >>> polinfer.make("long-shot").horizon
+    20
+    """
+    if name in _DOMAINS:
+        raise DomainError(f"the name {name!r} is taken; register under another")
+    text = summary or (inspect.getdoc(factory) or "").split("\n")[0]
+    _DOMAINS[name] = Domain(name, factory, text, defaults)
+
+
+def register_scheme(name: str, factory: Callable[..., Problem], summary: str, example: str) -> None:
+    """Let ``make("name:address", **options)`` call ``factory(address, **options)``."""
+    if name in _SCHEMES:
+        raise DomainError(f"the scheme {name!r} is taken; register under another")
+    _SCHEMES[name] = Scheme(name, factory, summary, example)
+
+
+def list_schemes() -> dict[str, Scheme]:
+    """Return all registered schemes by name."""
+    return dict(_SCHEMES)
+
+
+def list_domains() -> dict[str, Domain]:
+    """Return all registered domains by name."""
+    return dict(_DOMAINS)
+
+
+def make(name: str, **options: Any) -> Any:
+    """Make the problem that `name` stands for.
+
+    That is a registered domain, a ``.npz`` or ``.json`` table file, or the address of a problem that lives
+    elsewhere: ``gym:FrozenLake-v1``.  The result is a `polinfer.MDP`, or a `polinfer.smc.Simulator` where
+    the problem is played by a simulator in plain Python.  Every domain takes ``reward_scale`` (a factor on
+    every reward) and ``horizon``.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> polinfer.make("gridworld/multimodal", reward_scale=0.2, horizon=30).horizon
+    30
+    >>> polinfer.make("gridworld/multmodal")
+    Traceback (most recent call last):
+        ...
+    polinfer.core.errors.DomainError: unknown domain 'gridworld/multmodal' (did you mean ...
+    """
+    if not isinstance(name, str | Path):
+        raise DomainError(f"a domain is named by text, got {name!r}")
+    name = str(name)
+    scheme, colon, address = name.partition(":")
+    if colon and scheme in _SCHEMES:
+        return _with_spec(_SCHEMES[scheme].factory(address, **options), name, options)
+    if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
+        return _make_from_file(name, options)
+    if name not in _DOMAINS:
+        raise DomainError(
+            f"unknown domain {name!r}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
+            "and a table file ends in .npz or .json"
+        )
+    domain = _DOMAINS[name]
+    known = domain.options
+    for option in options:
+        if option not in known:
+            raise DomainError(
+                f"{name} has no option {option!r}{suggest(option, known)}; it has {', '.join(known)}"
+            )
+    missing = [k for k, v in {**known, **options}.items() if v is inspect.Parameter.empty]
+    if missing:
+        raise DomainError(f"{name} needs the option {missing[0]!r}")
+    return _with_spec(domain.factory(**{**domain.defaults, **options}), name, options)
+
+
+def _with_spec(problem: Problem, name: str, options: dict[str, Any]) -> Problem:
+    # Frozen dataclasses refuse ordinary assignment; an object without a __dict__ stays without a spec.
+    with contextlib.suppress(AttributeError, TypeError):
+        object.__setattr__(problem, _SPEC, Spec(name, dict(options)))
+    return problem
+
+
+def spec_of(mdp: Problem) -> Spec | None:
+    """Return how `make` made `mdp`, None where it did not or where it read a file."""
+    spec: Spec | None = getattr(mdp, _SPEC, None)
+    return spec
+
+
+def _make_from_file(path: str, options: dict[str, Any]) -> MDP:
+    known = ("horizon", "reward_scale")
+    for option in options:
+        if option not in known:
+            raise DomainError(
+                f"a table file has no option {option!r}{suggest(option, known)}; it has {', '.join(known)}"
+            )
+    return load_table(path).with_problem(**options)

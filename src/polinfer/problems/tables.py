@@ -1,0 +1,37 @@
+"""Which form of a problem the engines run on: its own simulator, or a table made of it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from polinfer.core.errors import TooLargeError
+from polinfer.core.protocol import MDP, EnumerableMDP
+from polinfer.problems.tabular import TabularMDP, tabulate
+
+TABLE_LIMIT = 4096
+
+
+class Representation(NamedTuple):
+    """The form of a problem that an engine runs on."""
+
+    mdp: MDP
+    by_table: bool  # evaluate the proposal once for all states
+
+
+@lru_cache(maxsize=64)
+def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
+    """Return `mdp` as a table if it has one of at most `limit` states; equal problems share it."""
+    if not isinstance(mdp, EnumerableMDP):
+        return None
+    try:
+        table = tabulate(mdp, limit)
+    except TooLargeError:
+        return None
+    return table if table.num_states <= limit else None
+
+
+def shared_table(mdp: object) -> TabularMDP:
+    """Return `mdp` as a table of any size; a small one is the one that training has."""
+    known = table_of(mdp) if isinstance(mdp, MDP) and not isinstance(mdp, TabularMDP) else None
+    return tabulate(mdp) if known is None else known

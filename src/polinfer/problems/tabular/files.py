@@ -1,0 +1,238 @@
+"""Table files: ``.npz`` and ``.json`` with the names of `TabularMDP`'s arguments.
+
+Instead of ``transitions`` and ``rewards`` a file may hold ``outcomes``: rows of state, action, next state,
+probability, reward (in JSON, states and actions by index or by name).  That form is sparse and lets a reward
+be random.  Nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polinfer.core.errors import TableError, is_number, is_whole, suggest
+from polinfer.core.files import write_atomically
+from polinfer.core.protocol import Ending
+from polinfer.problems.tabular.rows import OutcomeRows, as_floats, resolve_index
+from polinfer.problems.tabular.table import MAX_PAIRS, TabularMDP
+
+SUFFIXES = (".npz", ".json")
+_REQUIRED = ("initial", "horizon")
+_OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success")
+_ENDINGS = ("ending_names", "ending_success", "ending_of")
+_ORIGIN = ("features", "identities")  # of the MDP that the table was made from
+_DENSE = ("transitions", "rewards")
+_SPARSE = ("outcomes", "num_states", "num_actions")
+
+
+def load_table(path: str | Path) -> TabularMDP:
+    """Read a `TabularMDP` from a ``.npz`` or ``.json`` file.
+
+    Raises
+    ------
+    TableError
+        With one sentence that says what is wrong with the file.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    if path.suffix not in SUFFIXES:
+        raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    try:
+        contents = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+    except Exception as error:  # zlib, zipfile, json and NumPy raise about everything on a damaged file
+        raise TableError(f"{path}: not a readable {path.suffix} file ({_one_line(error)})") from error
+    try:
+        return table_from_mapping(contents)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise TableError(f"{path}: {_one_line(error)}") from error
+
+
+def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
+    """Make a `TabularMDP` from the contents of a table file."""
+    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN)
+    for name in contents:
+        if name not in known:
+            raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
+    for name in _REQUIRED:
+        if name not in contents:
+            raise TableError(f"{name!r} is missing")
+    horizon = contents["horizon"]
+    if isinstance(horizon, str | list | tuple) or getattr(horizon, "ndim", 0) != 0:
+        raise TableError("horizon must be one whole number")
+    if isinstance(horizon, np.ndarray):
+        horizon = horizon.item()
+    if not is_whole(horizon):
+        raise TableError(f"horizon must be a whole number, got {horizon!r}")
+    options = {name: contents[name] for name in _OPTIONAL if name in contents}
+    absorbing = options.pop("absorbing", None)
+    for name in ("state_names", "action_names"):
+        if name in options and not _is_flat_list(options[name]):
+            raise TableError(f"{name} must be a list of names")
+    if any(name in contents for name in _ENDINGS):
+        if "success" in contents:
+            raise TableError("give either 'success' or 'ending_names', not both")
+        if "outcomes" not in contents:
+            raise TableError("ending_names go with 'outcomes'; with 'transitions' use 'success'")
+        options |= _endings(contents)
+    if "outcomes" in contents:
+        if any(name in contents for name in _DENSE):
+            raise TableError("give either 'outcomes' or 'transitions' with 'rewards', not both")
+        rows, num_states, num_actions = _outcome_rows(contents)
+        options |= _origin(contents, num_states)
+        return TabularMDP.from_outcomes(
+            rows, num_states, num_actions, contents["initial"], absorbing, int(horizon), **options
+        )
+    for name in _DENSE:
+        if name not in contents:
+            raise TableError(f"{name!r} is missing (or 'outcomes' in place of transitions and rewards)")
+    return TabularMDP(
+        contents["transitions"], contents["rewards"], contents["initial"], absorbing, int(horizon), **options
+    )
+
+
+def save_table(table: TabularMDP, path: str | Path) -> None:
+    """Write `table` as a ``.npz`` or ``.json`` file that `load_table` reads back, whole or not at all."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    state, action, slot = np.nonzero((table.probability > 0) & ~table.absorbing[:, None, None])
+    where = (state, action, slot)
+    contents: dict[str, Any] = {
+        "outcomes": np.stack(
+            [state, action, table.successor[where], table.probability[where], table.reward[where]], axis=1
+        ),
+        "num_states": table.num_states,
+        "num_actions": table.num_actions,
+        "initial": table.initial,
+        "absorbing": table.absorbing,
+        "legal": table.legal_actions,
+        "horizon": table.horizon,
+        "state_names": np.array(table.state_names),
+        "action_names": np.array(table.action_names),
+    }
+    if table.endings:
+        contents["ending_names"] = np.array([ending.name for ending in table.endings])
+        contents["ending_success"] = np.array([ending.success for ending in table.endings])
+        contents["ending_of"] = table.ending_of
+    if table.features is not None:
+        contents["features"] = table.features
+        contents["identities"] = table.identities
+    if path.suffix == ".npz":
+        write_atomically(path, lambda file: np.savez_compressed(file, **contents))
+        return
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in contents.items()}
+    write_atomically(path, lambda file: file.write((json.dumps(plain) + "\n").encode()))
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    # Opened here: np.load forgets to close what it cannot read.
+    with path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise ValueError("a single array, not an archive of named arrays")
+        with loaded as archive:
+            return {name: archive[name] for name in archive.files}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    contents = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(contents, dict):
+        raise ValueError("the top level must be an object with names")
+    return contents
+
+
+def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
+    names = [contents.get("state_names"), contents.get("action_names")]
+    labels = [None if n is None else tuple(str(x) for x in n) for n in names]
+    table = contents["outcomes"]
+    rows = table.tolist() if isinstance(table, np.ndarray) else table
+    if not isinstance(rows, list) or any(not isinstance(r, list) or len(r) != 5 for r in rows):
+        raise TableError("outcomes must be rows of five: state, action, next state, probability, reward")
+    counts = [
+        _count(contents, "num_states", labels[0], [x for row in rows for x in (row[0], row[2])]),
+        _count(contents, "num_actions", labels[1], [row[1] for row in rows]),
+    ]
+    if counts[0] * counts[1] > MAX_PAIRS:
+        raise TableError(f"num_states times num_actions of the outcomes may be at most {MAX_PAIRS:,}")
+    columns: list[list[Any]] = [[], [], [], [], []]
+    for number, row in enumerate(rows):
+        try:
+            columns[0].append(resolve_index("state", row[0], counts[0], labels[0]))
+            columns[1].append(resolve_index("action", row[1], counts[1], labels[1]))
+            columns[2].append(resolve_index("state", row[2], counts[0], labels[0]))
+        except TableError as error:
+            raise TableError(f"row {number} of outcomes: {error}") from None
+        for column, value in zip(columns[3:], row[3:], strict=True):
+            if not is_number(value):
+                raise TableError(f"row {number} of outcomes: {value!r} is not a number")
+            try:
+                column.append(float(value))
+            except OverflowError:
+                raise TableError(f"row {number} of outcomes: a number is too large") from None
+    return (
+        OutcomeRows(
+            np.array(columns[0], np.int64),
+            np.array(columns[1], np.int64),
+            np.array(columns[2], np.int64),
+            np.array(columns[3], np.float64),
+            np.array(columns[4], np.float64),
+        ),
+        counts[0],
+        counts[1],
+    )
+
+
+def _endings(contents: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the names of the endings, which of them are success, and the ending that each state is."""
+    for name in _ENDINGS:
+        if name not in contents or not _is_flat_list(contents[name]):
+            raise TableError(f"{' and '.join(_ENDINGS)} must be given together, each as a list")
+    names, wins, of = (np.asarray(contents[name]) for name in _ENDINGS)
+    if len(names) == 0 or len(names) != len(wins) or wins.dtype != np.bool_:
+        raise TableError("ending_success must hold true or false for each of ending_names")
+    if of.dtype.kind not in "iu" or ((of < -1) | (of >= len(names))).any():
+        raise TableError(f"ending_of must hold -1 or an index of the {len(names)} ending_names per state")
+    endings = tuple(Ending(str(name), bool(win)) for name, win in zip(names, wins, strict=True))
+    return {"endings": endings, "ending_of": of.astype(np.int32)}
+
+
+def _origin(contents: Mapping[str, Any], num_states: int) -> dict[str, Any]:
+    """Read what a table kept of the MDP that it was made from: one row of numbers per state each."""
+    found: dict[str, Any] = {}
+    for name, dtype in zip(_ORIGIN, (np.float32, np.int32), strict=True):
+        if name in contents:
+            array = as_floats(name, contents[name])
+            if array.ndim != 2 or len(array) != num_states or not np.isfinite(array).all():
+                raise TableError(f"{name} must be finite numbers, one row per state, [{num_states}, ...]")
+            found[name] = array.astype(dtype)
+    return found
+
+
+def _count(contents: Mapping[str, Any], key: str, names: tuple[str, ...] | None, seen: list[Any]) -> int:
+    if key in contents:
+        value = contents[key]
+        value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        if not is_whole(value) or value < 1:
+            raise TableError(f"{key} must be one whole number of at least 1")
+        return int(value)
+    if names is not None:
+        return len(names)
+    numbers = [x for x in seen if is_whole(x)]
+    return int(max(numbers, default=0)) + 1
+
+
+def _is_flat_list(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1
+    return isinstance(values, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in values)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,321 @@
+"""`TabularMDP`: an MDP written out as a table, stored by outcome so that sparse problems stay small."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+from polinfer.core.errors import TableError, check_at_least, check_finite
+from polinfer.core.protocol import (
+    Ending,
+    Outcomes,
+    Starts,
+    Transition,
+    constant,
+    sample_outcome,
+    sample_start,
+)
+from polinfer.problems.tabular.layout import check_legal, endings_from_success, lay_out
+from polinfer.problems.tabular.rows import (
+    OutcomeRows,
+    resolve_initial,
+    resolve_names,
+    resolve_states,
+    rows_from_arrays,
+)
+
+MAX_PAIRS = 1 << 28
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class TabularMDP:
+    """An MDP whose states are the numbers ``0 .. S-1``.
+
+    Parameters
+    ----------
+    transitions
+        ``[S, A, S]`` probabilities, dense, or a sequence of `A` SciPy sparse matrices ``[S, S]``.
+    rewards
+        ``[S, A]`` or ``[S, A, S]``, dense, or a sequence of `A` sparse matrices ``[S, S]``.
+    initial
+        ``[S]`` probabilities of the first state, or one state (index or name).
+    absorbing
+        The terminal states: ``[S]`` bool, indices or names.  Their rows may be left at zero.
+    horizon
+        The largest number of steps in an episode.
+    legal
+        ``[S, A]`` bool; all actions by default.  Rows of illegal actions are ignored.
+    state_names, action_names
+        Names for reports and errors.
+    success
+        The absorbing states that count as success: ``[S]`` bool, indices or names.
+
+    Examples
+    --------
+    A machine that earns while it runs and may break:
+
+    >>> import polinfer
+    >>> machine = polinfer.TabularMDP(
+    ...     transitions=[[[0.9, 0.1], [1.0, 0.0]], [[0, 0], [0, 0]]],
+    ...     rewards=[[1.0, 0.5], [0.0, 0.0]],
+    ...     initial=0,
+    ...     absorbing=[False, True],
+    ...     horizon=10,
+    ...     action_names=["fast", "slow"],
+    ... )
+    >>> machine.num_states, machine.num_actions
+    (2, 2)
+    """
+
+    successor: NDArray[np.int32]  # [S, A, B]
+    probability: NDArray[np.float64]  # [S, A, B]; zero marks an unused slot
+    reward: NDArray[np.float64]  # [S, A, B]
+    initial: NDArray[np.float64]  # [S]
+    absorbing: NDArray[np.bool_]  # [S]
+    legal_actions: NDArray[np.bool_]  # [S, A]
+    horizon: int
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    endings: tuple[Ending, ...]
+    ending_of: NDArray[np.int32]  # [S]; -1 where the episode goes on
+    features: NDArray[np.float32] | None  # [S, F]; one-hot when None
+    identities: NDArray[np.int32]  # [S, K]
+
+    def __init__(
+        self,
+        transitions: ArrayLike | Sequence[Any],
+        rewards: ArrayLike | Sequence[Any],
+        initial: ArrayLike | str,
+        absorbing: ArrayLike | None,
+        horizon: int,
+        *,
+        legal: ArrayLike | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        success: ArrayLike | None = None,
+    ) -> None:
+        rows, num_states, num_actions = rows_from_arrays(transitions, rewards)
+        self._fill(
+            rows,
+            num_states,
+            num_actions,
+            initial,
+            absorbing,
+            horizon,
+            legal=legal,
+            state_names=state_names,
+            action_names=action_names,
+            success=success,
+        )
+        self._refuse_paid_rest(rewards)
+
+    def _refuse_paid_rest(self, rewards: ArrayLike | Sequence[Any]) -> None:
+        if isinstance(rewards, Sequence) and any(hasattr(m, "tocoo") for m in rewards):
+            return
+        pay = np.asarray(rewards)
+        if pay.shape != (self.num_states, self.num_actions):
+            return
+        paid = self.absorbing[:, None] & self.legal_actions & (pay != 0)
+        if paid.any():
+            s, a = (int(i[0]) for i in np.nonzero(paid))
+            raise TableError(
+                f"state {self.state_names[s]!r}, action {self.action_names[a]!r}: the state is absorbing but "
+                f"earns {pay[s, a]:.6g} here; absorbing states earn nothing: pay on the transition that "
+                "enters it"
+            )
+
+    @classmethod
+    def from_outcomes(
+        cls,
+        rows: OutcomeRows,
+        num_states: int,
+        num_actions: int,
+        initial: ArrayLike | str,
+        absorbing: ArrayLike | None,
+        horizon: int,
+        **options: Any,
+    ) -> TabularMDP:
+        """Make a table from explicit rows; the options are those of the constructor.
+
+        Rows that share state, action and successor are kept apart, so a reward may be random.
+        """
+        table = cls.__new__(cls)
+        table._fill(rows, num_states, num_actions, initial, absorbing, horizon, **options)
+        return table
+
+    def _fill(
+        self,
+        rows: OutcomeRows,
+        num_states: int,
+        num_actions: int,
+        initial: ArrayLike | str,
+        absorbing: ArrayLike | None,
+        horizon: int,
+        *,
+        legal: ArrayLike | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        success: ArrayLike | None = None,
+        endings: tuple[Ending, ...] = (),
+        ending_of: NDArray[np.int32] | None = None,
+        features: NDArray[np.float32] | None = None,
+        identities: NDArray[np.int32] | None = None,
+    ) -> None:
+        if num_states * num_actions > MAX_PAIRS:
+            raise TableError(f"num_states times num_actions may be at most {MAX_PAIRS:,}")
+        names = resolve_names("state_names", state_names, num_states)
+        actions = resolve_names("action_names", action_names, num_actions)
+        labels = names or tuple(str(s) for s in range(num_states))
+        action_labels = actions or tuple(str(a) for a in range(num_actions))
+        is_absorbing = resolve_states("absorbing", absorbing, num_states, names)
+        is_legal = check_legal(legal, num_states, num_actions, is_absorbing, labels)
+        start = resolve_initial(initial, num_states, names)
+        if ending_of is None:
+            endings, ending_of = endings_from_success(success, is_absorbing, names, labels)
+        if ending_of.shape != (num_states,):
+            raise TableError(
+                f"ending_of must have one entry per state, [{num_states}], got {list(ending_of.shape)}"
+            )
+        wrong = (ending_of >= 0) & ~is_absorbing
+        if wrong.any():
+            raise TableError(
+                f"ending_of gives state {labels[int(np.argmax(wrong))]!r} an ending, but it is not absorbing"
+            )
+
+        def fail(s: int, a: int, what: str) -> TableError:
+            return TableError(f"state {labels[s]!r}, action {action_labels[a]!r}: {what}")
+
+        successor, probability, reward = lay_out(rows, is_absorbing, is_legal, fail)
+        fields = {
+            "successor": successor,
+            "probability": probability,
+            "reward": reward,
+            "initial": start,
+            "absorbing": is_absorbing,
+            "legal_actions": is_legal,
+            "horizon": check_at_least("horizon", horizon, 1),
+            "state_names": labels,
+            "action_names": action_labels,
+            "endings": endings,
+            "ending_of": ending_of,
+            "features": features,
+            "identities": np.arange(num_states, dtype=np.int32)[:, None]
+            if identities is None
+            else identities,
+        }
+        for name, value in fields.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells tables apart: equal problems share what is compiled for them."""
+        whole = hashlib.blake2b(digest_size=16)
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            whole.update(
+                repr((name, value.shape) if isinstance(value, np.ndarray) else (name, value)).encode()
+            )
+            if isinstance(value, np.ndarray):
+                whole.update(np.ascontiguousarray(value).tobytes())
+        return whole.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TabularMDP) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def num_states(self) -> int:
+        """The number of states `S`."""
+        return int(self.successor.shape[0])
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions `A`."""
+        return int(self.successor.shape[1])
+
+    def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
+        """Return the table with another horizon, and with every reward times `reward_scale`."""
+        scale = check_finite("reward_scale", reward_scale)
+        steps = self.horizon if horizon is None else check_at_least("horizon", horizon, 1)
+        return self._changed(horizon=steps, reward=self.reward * scale)
+
+    def with_initial(self, initial: NDArray[np.float64]) -> TabularMDP:
+        """Return the table with other probabilities ``[S]`` of the first state."""
+        start = np.asarray(initial, np.float64).copy()
+        if start.shape != (self.num_states,) or (start < 0).any() or not np.isclose(start.sum(), 1.0):
+            raise TableError(f"initial must be {self.num_states} probabilities that sum to one")
+        return self._changed(initial=start / start.sum())
+
+    def _changed(self, **fields: Any) -> TabularMDP:
+        table = TabularMDP.__new__(TabularMDP)
+        for name in self.__dataclass_fields__:
+            value = fields.get(name, getattr(self, name))
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(table, name, value)
+        return table
+
+    def starts(self) -> Starts:
+        """List the first states."""
+        (first,) = np.nonzero(self.initial)
+        return Starts(constant(self.initial[first]), jnp.asarray(first, jnp.int32))
+
+    def outcomes(self, state: Array, action: Array) -> Outcomes:
+        """List what `action` can lead to."""
+        successor = jnp.asarray(self.successor)[state, action]
+        return Outcomes(
+            constant(self.probability)[state, action],
+            Transition(
+                successor, constant(self.reward)[state, action], jnp.asarray(self.absorbing)[successor]
+            ),
+        )
+
+    def init(self, key: Array) -> Array:
+        """Draw the first state."""
+        state: Array = sample_start(key, self.starts())
+        return state
+
+    def step(self, key: Array, state: Array, action: Array) -> Transition:
+        """Draw what `action` leads to."""
+        return sample_outcome(key, self.outcomes(state, action))
+
+    def encode(self, state: Array) -> Array:
+        """Return the features of the MDP that the table was made from, or a one-hot row."""
+        if self.features is None:
+            return jax.nn.one_hot(state, self.num_states, dtype=jnp.float32)
+        return jnp.asarray(self.features)[state]
+
+    def identity(self, state: Array) -> Array:
+        """Return the identity in the MDP that the table was made from, or the state's number."""
+        return jnp.asarray(self.identities)[state]
+
+    def legal(self, state: Array) -> Array:
+        """Return the actions that may be taken."""
+        return jnp.asarray(self.legal_actions)[state]
+
+    def ending(self, state: Array) -> Array:
+        """Return the index of the ending that `state` is, or -1."""
+        return jnp.asarray(self.ending_of)[state]
+
+    def state_name(self, state: Any) -> str:
+        """Name a state."""
+        return self.state_names[int(state)]
+
+
+def check_table(given: object) -> None:
+    """Refuse a problem that is not written out as a table."""
+    if not isinstance(given, TabularMDP):
+        raise TableError(f"{type(given).__name__} is not a table; write it out with polinfer.tabulate(mdp)")

@@ -1,0 +1,215 @@
+"""`tabulate`: from a simulator that can list its outcomes to a table, by breadth-first search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.core.protocol import EnumerableMDP, HasEndings, HasNames, Outcomes, State
+from polinfer.problems.tabular.rows import OutcomeRows
+from polinfer.problems.tabular.table import TabularMDP
+
+DEFAULT_LIMIT = 200_000
+_CHUNK = 1024
+_SMALL_CHUNK = 32
+
+
+def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
+    """Write out every state that `mdp` can reach, in however many steps.
+
+    States are numbered in the order in which they are found, the first states first.  Features, names,
+    endings and identities come along, so a proposal sees the same inputs on the table as on the simulator.
+
+    Parameters
+    ----------
+    mdp
+        An MDP with `starts` and `outcomes`; a `TabularMDP` is returned as it is.
+    limit
+        The largest number of states.
+
+    Raises
+    ------
+    TooLargeError
+        When there are more states than `limit`, with the number found so far.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
+    >>> table.num_states, table.state_names[0], table.action_names
+    (6, '(1,2)', ('right', 'up', 'down', 'left'))
+    """
+    if isinstance(mdp, TabularMDP):
+        return mdp
+    if not isinstance(mdp, EnumerableMDP):
+        raise PolinferError(
+            f"{type(mdp).__name__} cannot be written out as a table: it has no outcomes(state, action) and "
+            "starts() that list what may happen; add them, or use a method that only simulates"
+        )
+    # Double precision while tracing: a probability of 0.8 is then 0.8 and not its single-precision neighbour.
+    with jax.enable_x64(True):
+        return _search(mdp, limit)
+
+
+def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
+    num_actions = mdp.num_actions
+    actions = jnp.arange(num_actions, dtype=jnp.int32)
+    identify = jax.jit(jax.vmap(mdp.identity))
+
+    @jax.jit
+    def expand(states: State) -> tuple[Outcomes, Any]:
+        outcomes = jax.vmap(lambda s: jax.vmap(lambda a: mdp.outcomes(s, a))(actions))(states)
+        identities = jax.vmap(jax.vmap(jax.vmap(mdp.identity)))(outcomes.transition.state)
+        return outcomes, identities
+
+    legal_of = jax.jit(jax.vmap(mdp.legal))
+    first = mdp.starts()
+    possible = np.asarray(first.probability) > 0
+    first = jax.tree.map(lambda x: np.asarray(x)[possible], first)
+    known = _States()
+    start_index = known.add(np.asarray(identify(first.state)), _to_host(first.state))
+    terminal: dict[int, bool] = {}
+    left: set[int] = set()
+    parts: list[OutcomeRows] = []
+    done = 0
+    while done < len(known):
+        batch = np.arange(done, min(done + _CHUNK, len(known)))
+        batch = batch[[not terminal.get(int(i), False) for i in batch]]
+        done = min(done + _CHUNK, len(known))
+        if len(batch) == 0:
+            continue
+        # Padded to one of two sizes: two compilations serve any search.
+        size = _CHUNK if len(batch) > _SMALL_CHUNK else _SMALL_CHUNK
+        padded = np.concatenate([batch, np.full(size - len(batch), batch[0])])
+        states = known.stack(padded)
+        count = len(batch)
+        outcomes, identities = jax.tree.map(lambda x, n=count: np.asarray(x)[:n], expand(states))
+        legal = np.asarray(legal_of(states))[: len(batch)]
+        used = (outcomes.probability > 0) & legal[:, :, None]
+        s, a, b = np.nonzero(used)
+        reached = jax.tree.map(lambda x, at=(s, a, b): x[at], outcomes.transition)
+        successor = known.add(identities[s, a, b], reached.state)
+        left.update(batch[s][successor != batch[s]].tolist())
+        for index, ends in _first_of_each(successor, reached.terminated):
+            # A start that has been expanded as one that goes on must not end the episode later.
+            before = terminal.setdefault(index, ends)
+            if before != ends or (ends and index in left):
+                raise PolinferError(
+                    f"state with identity {known.identity(index)} ends the episode on one way in and not on "
+                    "another; make terminal states differ in identity"
+                )
+        parts.append(
+            OutcomeRows(
+                batch[s],
+                a,
+                successor,
+                outcomes.probability[s, a, b].astype(np.float64),
+                reached.reward.astype(np.float64),
+            )
+        )
+        if len(known) > limit:
+            bound = getattr(mdp, "num_states_bound", None)
+            at_most = f" (at most {bound:,})" if bound else ""
+            raise TooLargeError(
+                f"more than {limit:,} states{at_most}: {len(known):,} found after expanding {done:,}; "
+                "raise the limit, or use a method that needs no table"
+            )
+    return _assemble(mdp, known, parts, terminal, start_index, np.asarray(first.probability, np.float64))
+
+
+def _assemble(
+    mdp: EnumerableMDP,
+    known: _States,
+    parts: list[OutcomeRows],
+    terminal: dict[int, bool],
+    start_index: NDArray[np.int64],
+    start_probability: NDArray[np.float64],
+) -> TabularMDP:
+    count = len(known)
+    states = known.stack(np.arange(count))
+    on_host = _to_host(states)
+    absorbing = np.array([terminal.get(i, False) for i in range(count)])
+    initial = np.zeros(count)
+    np.add.at(initial, start_index, start_probability)
+    fields = (
+        (OutcomeRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))) if parts else None
+    )
+    rows = fields or OutcomeRows(*(np.zeros(0, t) for t in (int, int, int, float, float)))
+
+    # One program: operation by operation, each would be compiled by itself.
+    @jax.jit
+    def look(states: State) -> tuple[Any, ...]:
+        ending = jax.vmap(mdp.ending)(states) if isinstance(mdp, HasEndings) else None
+        return (
+            jax.vmap(mdp.legal)(states),
+            jax.vmap(mdp.encode)(states),
+            jax.vmap(mdp.identity)(states),
+            ending,
+        )
+
+    legal, features, identities, ending = look(states)
+    options: dict[str, Any] = {
+        "legal": np.asarray(legal),
+        "features": np.asarray(features, np.float32),
+        "identities": np.asarray(identities, np.int32),
+    }
+    if isinstance(mdp, HasNames):
+        options["action_names"] = mdp.action_names
+        options["state_names"] = [
+            mdp.state_name(jax.tree.map(lambda x, i=i: x[i], on_host)) for i in range(count)
+        ]
+    if isinstance(mdp, HasEndings):
+        options["endings"] = mdp.endings
+        options["ending_of"] = np.where(absorbing, np.asarray(ending, np.int32), -1).astype(np.int32)
+    return TabularMDP.from_outcomes(rows, count, mdp.num_actions, initial, absorbing, mdp.horizon, **options)
+
+
+class _States:
+    """The states found so far, by identity."""
+
+    def __init__(self) -> None:
+        self._index: dict[bytes, int] = {}
+        self._identities: list[NDArray[np.int32]] = []
+        self._leaves: list[list[NDArray[Any]]] = []
+        self._structure: Any = None
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def identity(self, index: int) -> list[int]:
+        return [int(x) for x in self._identities[index]]
+
+    def add(self, identities: NDArray[np.int32], states: State) -> NDArray[np.int64]:
+        """Return the number of each state ``[n]``, numbering the new ones."""
+        leaves, self._structure = jax.tree.flatten(states)
+        rows = np.ascontiguousarray(identities, np.int32)
+        unique, where, back = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        # In the order of first appearance, so that the numbering does not depend on identities' values.
+        numbers = np.empty(len(unique), np.int64)
+        for i in np.argsort(where, kind="stable"):
+            key = unique[i].tobytes()
+            number = self._index.setdefault(key, len(self._index))
+            if number == len(self._identities):
+                self._identities.append(unique[i])
+                self._leaves.append([np.asarray(leaf[where[i]]) for leaf in leaves])
+            numbers[i] = number
+        return numbers[back.ravel()]
+
+    def stack(self, indices: NDArray[np.int64]) -> State:
+        columns = zip(*(self._leaves[int(i)] for i in indices), strict=True)
+        return jax.tree.unflatten(self._structure, [jnp.asarray(np.stack(column)) for column in columns])
+
+
+def _first_of_each(indices: NDArray[np.int64], flags: NDArray[np.bool_]) -> list[tuple[int, bool]]:
+    """Return each index once with its flag, twice if its flags differ."""
+    pairs = np.unique(np.stack([indices, flags.astype(np.int64)], axis=1), axis=0)
+    return [(int(i), bool(f)) for i, f in pairs]
+
+
+def _to_host(states: State) -> State:
+    return jax.tree.map(np.asarray, states)

@@ -1,0 +1,128 @@
+"""The compiled engine: Algorithm 1 as a scan over steps, with fixed shapes and no tables.
+
+A particle's memo is its history: at most `horizon` identities and actions, compared with the current state.
+Unbatched over sweeps and seeds; callers `vmap`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import logsumexp
+
+from polinfer.core.noise import SweepNoise, draw_noise, draw_world_noise, particle_words, query_words
+from polinfer.core.protocol import MDP, State, invert_cumulative
+from polinfer.smc.config import SweepConfig
+from polinfer.smc.record import Sweep
+from polinfer.smc.resampling import choose_ancestors
+from polinfer.smc.scan import scan_until_idle
+from polinfer.smc.transitions import LogProposal, is_terminal_start, move_by_words, start_from_words
+from polinfer.smc.worlds import run_world_sweep
+
+
+class _Particles(NamedTuple):
+    """What a step hands to the next; everything here is copied when particles are resampled."""
+
+    state: State  # [N, ...]
+    over: Array  # [N] bool
+    seen: Array  # [T, N, K] int32, identities of the states visited so far
+    taken: Array  # [T, N] int32, the actions taken there
+
+
+def run_sweep(words: Array, mdp: MDP, log_proposal: LogProposal, config: SweepConfig) -> Sweep:
+    """Run one sweep of `config.particles` particles over `mdp.horizon` steps, seeded by two words."""
+    if config.worlds > 1 or config.start == "independent":
+        noise = draw_world_noise(words, mdp.horizon, config.particles, config.worlds)
+        return run_world_sweep(noise, mdp, log_proposal, config)
+    return run_sweep_from_noise(draw_noise(words, mdp.horizon, config.particles), mdp, log_proposal, config)
+
+
+def run_sweep_from_noise(
+    noise: SweepNoise, mdp: MDP, log_proposal: LogProposal, config: SweepConfig
+) -> Sweep:
+    """Run one sweep in one world on given randomness."""
+    horizon, count = mdp.horizon, config.particles
+    start = start_from_words(mdp, noise.start)
+    size = mdp.identity(start).shape[0]
+    particles = _Particles(
+        state=jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), start),
+        over=jnp.broadcast_to(is_terminal_start(mdp, start), (count,)),
+        seen=jnp.zeros((horizon, count, size), jnp.int32),
+        taken=jnp.full((horizon, count), -1, jnp.int32),
+    )
+
+    def step(carry: tuple[_Particles, Array], inputs: Any) -> Any:
+        particles, log_weight = carry
+        t, uniform_action, uniform_refresh, uniform_resample = inputs
+        identity = jax.vmap(mdp.identity)(particles.state)
+        # A row that was not written yet holds action -1 and matches nothing.
+        match = (particles.seen == identity).all(axis=-1) & (particles.taken >= 0)  # [T, N]
+        log_q = jax.vmap(log_proposal)(particles.state)  # [N, A]
+        legal = jax.vmap(mdp.legal)(particles.state)
+
+        memo = _latest(match, particles.taken, mdp.num_actions)
+        active = ~particles.over
+        drawn = active & ((memo < 0) | (uniform_refresh < config.refresh))
+        fresh = jax.vmap(invert_cumulative)(uniform_action, jnp.exp(log_q))
+        action = jnp.where(drawn, fresh, jnp.maximum(memo, 0))
+        picked = jnp.take_along_axis(log_q, action[:, None], axis=1)[:, 0]
+        log_p = jnp.where(drawn, -jnp.log(legal.sum(axis=-1).astype(jnp.float32)), 0.0)
+        log_q_action = jnp.where(drawn, picked, 0.0)
+
+        visit = (match & (particles.taken == action)).sum(axis=0)
+        slot = jnp.arange(count)
+        words = (
+            jax.vmap(query_words, in_axes=(None, 0, 0, 0))(noise.words, identity, action, visit)
+            if config.coupled
+            else jax.vmap(particle_words, in_axes=(None, 0, None))(noise.words, slot, t)
+        )
+        moved = jax.vmap(move_by_words, in_axes=(None, 0, 0, 0))(mdp, words, particles.state, action)
+        reward = jnp.where(active, moved.reward, 0.0)
+
+        log_before = logsumexp(log_weight)
+        log_weight = log_weight + reward + (log_p - log_q_action)
+        ess, resampled, ancestor = choose_ancestors(uniform_resample, log_weight, t == horizon - 1, config)
+        over = particles.over | moved.terminated
+        record = Sweep(
+            state=particles.state,
+            action=action,
+            drawn=drawn,
+            active=active,
+            log_prior=log_p,
+            log_proposal=log_q_action,
+            reward=reward,
+            log_weight=log_weight,
+            ess=ess,
+            resampled=resampled,
+            ancestor=ancestor,
+            log_mean=logsumexp(log_weight) - log_before,
+            ended=over,
+        )
+        after = _Particles(
+            state=jax.tree.map(
+                lambda new, old: jnp.where(active.reshape(-1, *([1] * (new.ndim - 1))), new, old)[ancestor],
+                moved.state,
+                particles.state,
+            ),
+            over=over[ancestor],
+            seen=jax.lax.dynamic_update_index_in_dim(particles.seen, identity, t, 0)[:, ancestor],
+            # Where the episode is over nothing is remembered: -1 matches no visit.
+            taken=jax.lax.dynamic_update_index_in_dim(particles.taken, jnp.where(active, action, -1), t, 0)[
+                :, ancestor
+            ],
+        )
+        return (after, jnp.where(resampled, 0.0, log_weight)), record
+
+    inputs = (jnp.arange(horizon), noise.action, noise.refresh, noise.resample)
+    record = scan_until_idle(step, (particles, jnp.zeros(count, jnp.float32)), inputs)
+    return record._replace(ended=record.ended[-1])
+
+
+def _latest(match: Array, taken: Array, num_actions: int) -> Array:
+    """Return the action ``[N]`` of the latest matching row, -1 where there is none."""
+    row = jnp.arange(match.shape[0], dtype=jnp.int32)[:, None]
+    latest = jnp.max(jnp.where(match, row * num_actions + taken, -1), axis=0)
+    return jnp.where(latest < 0, -1, latest % num_actions)

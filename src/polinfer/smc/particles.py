@@ -1,0 +1,197 @@
+"""The particle posterior: a sweep's own weighted policies as the answer, without a network.
+
+The weighted policies of one sweep are a sample of the posterior (target 1): with exact weights, see
+`polinfer.smc.weights`, or as its worlds grow many.  Sweeps are independent, so standard errors come from
+the spread between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.annealing.reweighting import pool
+from polinfer.core.errors import PolinferError, check_at_least
+from polinfer.core.noise import derive_words, seed_words
+from polinfer.exact.evaluation import deterministic_returns, uniform_policy
+from polinfer.exact.joint import describe_sample, reach_policy
+from polinfer.exact.returns import choices_of, visits_of
+from polinfer.exact.solution import Floats, PolicyPosterior
+from polinfer.learning.objective import Weights
+from polinfer.problems.tabular.table import TabularMDP
+from polinfer.smc.compiled import run_sweep
+from polinfer.smc.config import SweepConfig
+from polinfer.smc.proposal import log_policy
+from polinfer.smc.record import Sweep
+from polinfer.smc.weights import draw_fill, make_weigher
+
+_DRAWN = 1000  # policies kept for questions about whole policies
+
+
+@dataclass(frozen=True)
+class ParticleConfig:
+    """Settings of the particle posterior."""
+
+    sweep: SweepConfig = field(default_factory=lambda: SweepConfig(particles=2000, resample_below=0.0))
+    sweeps: int = 40
+    """Independent sweeps whose answers are averaged."""
+    weights: Weights = "exact"
+    """What a policy is weighed by at the end of a sweep: its exact J, or its return in the sweep's worlds."""
+
+    def __post_init__(self) -> None:
+        if self.weights not in ("worlds", "exact"):
+            raise PolinferError(f"weights must be worlds or exact, got {self.weights!r}")
+        check_at_least("sweeps", self.sweeps, 2)
+        if not self.sweep.deterministic or self.sweep.memo_refresh > 0:
+            raise PolinferError(
+                "particles are deterministic policies; leave out memo_refresh and deterministic"
+            )
+
+
+class Population(NamedTuple):
+    """The weighted policies of one sweep."""
+
+    actions: NDArray[np.int32]  # [N, S]; with weights from worlds, -1 where the particle never came
+    weight: Floats  # [N], sums to one
+    log_evidence: float
+
+
+def particle_posterior(
+    table: TabularMDP,
+    config: ParticleConfig,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Floats, PolicyPosterior, list[float]]:
+    """Return the marginal policy ``[S, A]``, what is known of whole policies, and each sweep's ESS."""
+    with jax.enable_x64(False):
+        populations = []
+        for number in range(config.sweeps):
+            populations.append(_sweep(table, config, seed, number))
+            if progress is not None:
+                progress(number + 1, config.sweeps)
+    marginals = np.stack([marginal_policy(table, population) for population in populations])
+    evidence = np.array([population.log_evidence for population in populations])
+    log_evidence, log_evidence_stderr = pool(evidence)
+    share = sweep_shares(evidence, config.weights)
+    random = np.random.default_rng(seed)
+    # At least one of each sweep, so that each has a mean of its own.
+    counts = np.maximum(1, np.rint(_DRAWN * share).astype(np.int64))
+    drawn = [draw_policies(table, *of, random) for of in zip(populations, counts.tolist(), strict=True)]
+    sample = np.concatenate(drawn)
+    returns = deterministic_returns(table, sample)
+    means = np.array([part.mean() for part in np.split(returns, np.cumsum(counts)[:-1])])
+    policy, policy_stderr = average_sweeps(marginals, share)
+    expected_return, expected_return_stderr = average_sweeps(means, share)
+    whole = describe_sample(
+        table,
+        sample,
+        returns,
+        log_evidence=log_evidence,
+        log_evidence_stderr=log_evidence_stderr,
+        expected_return=float(expected_return),
+        expected_return_stderr=float(expected_return_stderr),
+        policy_stderr=policy_stderr,
+        reach_policy=reach_policy(policy, choices_of(table).state, sample, visits_of(table, sample)),
+        seed=seed,
+    )
+    sizes = [float(1 / (population.weight**2).sum()) for population in populations]
+    return policy, whole, sizes
+
+
+def sweep_shares(log_evidence: Floats, weights: Weights) -> Floats:
+    """Return how much each sweep counts, ``[K]``, summing to one.
+
+    With exact weights all estimate one ``Z``, and count by their estimates: numerator and denominator are
+    then unbiased.  The evidence of a sweep's worlds tells how lucky those are, so without they count alike.
+    """
+    if weights == "worlds":
+        return np.full(len(log_evidence), 1.0 / len(log_evidence))
+    relative = np.exp(log_evidence - log_evidence.max())
+    return np.asarray(relative / relative.sum())
+
+
+def average_sweeps(values: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Return the mean over sweeps ``[K, ...]`` by their shares, and its standard error (of a ratio)."""
+    mean = np.tensordot(share, values, axes=1)
+    apart = share.reshape(-1, *[1] * (values.ndim - 1)) * (values - mean)
+    count = len(share)
+    return mean, np.sqrt((apart**2).sum(axis=0) * count / (count - 1))
+
+
+def gather_policies(sweep: Sweep, num_states: int) -> NDArray[np.int32]:
+    """Follow every last particle back to its first step; return the actions it committed to, ``[N, S]``."""
+    drawn, state, action, ancestor = (
+        np.asarray(field) for field in (sweep.drawn, sweep.state, sweep.action, sweep.ancestor)
+    )
+    steps, count = ancestor.shape
+    drawn, state, action = (array.reshape(steps, count, -1) for array in (drawn, state, action))
+    actions = np.full((count, num_states), -1, np.int32)
+    line = np.arange(count)
+    for t in reversed(range(steps)):
+        line = ancestor[t, line] if t < steps - 1 else line
+        particle, world = np.nonzero(drawn[t, line])
+        source = line[particle]
+        actions[particle, state[t, source, world]] = action[t, source, world]
+    return actions
+
+
+def marginal_policy(table: TabularMDP, population: Population) -> Floats:
+    """Return ``Pr[pi(s) = a]`` ``[S, A]``; where a particle never came, its action is uniform."""
+    even = uniform_policy(table)
+    policy = np.zeros((table.num_states, table.num_actions))
+    for action in range(table.num_actions):
+        policy[:, action] = population.weight @ (population.actions == action)
+    return policy + (population.weight @ (population.actions < 0))[:, None] * even
+
+
+def draw_policies(
+    table: TabularMDP, population: Population, count: int, random: np.random.Generator
+) -> NDArray[np.int32]:
+    """Draw whole policies ``[count, S]``; where a particle never came, an action is drawn uniformly."""
+    picked = random.choice(len(population.weight), count, p=population.weight)
+    drawn = population.actions[picked]
+    legal = table.legal_actions
+    rank = (random.random(drawn.shape) * legal.sum(axis=1)).astype(np.int64)
+    order = np.argsort(~legal, axis=1, kind="stable")
+    fresh = order[np.arange(table.num_states), rank]
+    return np.where(drawn >= 0, drawn, fresh).astype(np.int32)
+
+
+def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int) -> Population:
+    words = derive_words(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
+    if config.weights == "exact":
+        weighed = _run_exactly(table, config.sweep)(words)
+        weight = np.exp(np.asarray(weighed.log_weight, np.float64))
+        return Population(np.asarray(weighed.actions), weight / weight.sum(), float(weighed.log_evidence))
+    record = _run(table, config.sweep)(words)
+    last = np.asarray(record.log_weight[-1], np.float64)
+    weight = np.exp(last - last.max())
+    return Population(
+        gather_policies(record, table.num_states), weight / weight.sum(), float(record.log_evidence)
+    )
+
+
+@lru_cache(maxsize=16)
+def _run(table: TabularMDP, config: SweepConfig) -> Any:
+    """Return the compiled sweep with the uniform proposal."""
+    even = log_policy(jnp.zeros((table.num_states, table.num_actions)), jnp.asarray(table.legal_actions))
+
+    def run(words: Any) -> Sweep:
+        return run_sweep(words, table, lambda state: even[state], config)
+
+    return jax.jit(run)
+
+
+@lru_cache(maxsize=16)
+def _run_exactly(table: TabularMDP, config: SweepConfig) -> Any:
+    """Return the compiled sweep with the uniform proposal, and exact weights in the end."""
+    run, weigh = _run(table, config), make_weigher(table)
+    return jax.jit(lambda words: weigh(run(words), draw_fill(words, config.particles, table.num_states)))

@@ -1,0 +1,92 @@
+"""Exact weights: on a table, the policies of a sweep are weighed by their ``J`` and not by their luck.
+
+A sweep weighs a policy by its mean return in the sweep's worlds, ``exp(R_w)``.  Where the problem is a table,
+``J`` can be computed, and importance weights ``exp(J - R_w)`` at the end of the sweep put it in the place of
+``R_w``: the weighted policies are then a sample of target 1, ``exp(J)``, through however few worlds they
+came, and ``Z-hat`` is an unbiased estimate of the paper's ``Z``.  Worlds still guide the resampling, and few
+of them cost effective particles, not truth.
+
+``J`` belongs to a whole policy: where a particle never came, its action is drawn from the prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from polinfer.core.noise import as_uniform, derive_words
+from polinfer.exact.returns import choices_of, make_returns
+from polinfer.problems.tabular.table import TabularMDP
+from polinfer.smc.record import Sweep
+
+_FILL = 0xF111  # what words are derived for
+
+NEEDS_TABLE = "weights 'exact' need a problem that fits a table; leave them out and take more worlds"
+
+
+class Weighed(NamedTuple):
+    """The whole policies of a sweep."""
+
+    actions: Array  # [N, S] int32
+    log_weight: Array  # [N], normalised: the weights sum to one
+    log_evidence: Array  # [] log of an unbiased estimate of Z
+
+
+Weigher = Callable[[Sweep, Array], Weighed]
+"""From a sweep, and a uniform number ``[N, S]`` for every action that it has not drawn."""
+
+
+def draw_fill(words: Array, particles: int, states: int) -> Array:
+    """Return the uniform numbers ``[N, S]`` that complete the policies of the sweep with these words."""
+    own = derive_words(words, jnp.asarray(_FILL))[:, None, None]
+    return as_uniform(derive_words(own, jnp.arange(particles)[:, None], jnp.arange(states)[None, :]))
+
+
+def make_weigher(table: TabularMDP) -> Weigher:
+    """Return the traceable function that gives the policies of one sweep on `table` their exact weights."""
+    returns, choices = make_returns(table), choices_of(table).state
+    legal = table.legal_actions
+    order = jnp.asarray(np.argsort(~legal, axis=1, kind="stable"), jnp.int32)  # [S, A], legal ones first
+    count = jnp.asarray(legal.sum(axis=1), jnp.float32)
+
+    def weigh(sweep: Sweep, fill: Array) -> Weighed:
+        actions, gained = _follow_back(sweep, table.num_states)
+        # A float32 below one times a count can round up to the count.
+        rank = jnp.minimum((fill * count).astype(jnp.int32), count.astype(jnp.int32) - 1)
+        drawn = jnp.take_along_axis(order, rank.T, axis=1).T
+        actions = jnp.where(actions >= 0, actions, drawn)
+        luck = gained - returns(actions[:, choices].T)
+        log_weight = jax.nn.log_softmax(sweep.log_weight[-1]) - luck
+        log_mean = jax.nn.logsumexp(log_weight)
+        return Weighed(actions, log_weight - log_mean, sweep.log_evidence + log_mean)
+
+    return weigh
+
+
+def _follow_back(sweep: Sweep, num_states: int) -> tuple[Array, Array]:
+    """Follow the last particles back; return their actions ``[N, S]``, -1 where none was drawn, and gains."""
+    steps, count = sweep.ancestor.shape
+    worlds = sweep.action.size // (steps * count)
+    slot = jnp.arange(count)
+
+    def back(line: Array, ancestor: Array) -> tuple[Array, Array]:
+        return ancestor[line], ancestor[line]
+
+    # Nothing is resampled after the last step; a particle of an earlier one goes on in its descendants.
+    last = slot.astype(sweep.ancestor.dtype)
+    _, earlier = jax.lax.scan(back, last, sweep.ancestor[:-1], reverse=True)
+    line = jnp.concatenate([earlier, last[None]])  # [T, N]
+
+    def along(of: Array) -> Array:
+        return jnp.take_along_axis(of.reshape(steps, count, worlds), line[:, :, None], axis=1)
+
+    # One draw per state and particle, so no two of them meet.
+    row = jnp.where(along(sweep.drawn), along(sweep.state), num_states)
+    actions = jnp.full((count, num_states), -1, jnp.int32)
+    actions = actions.at[slot[None, :, None], row].set(along(sweep.action), mode="drop")
+    return actions, along(sweep.reward).mean(axis=-1).sum(axis=0)
