@@ -3,46 +3,80 @@
 from importlib.metadata import version as _version
 
 from polinfer import exact
-from polinfer.actor_critic import SacConfig
-from polinfer.analysis.certificate import Certificate, certify
-from polinfer.analysis.comparison import compare
+from polinfer.analysis.certificate import Certificate, Verdict, certify, diagnose
+from polinfer.analysis.comparison import Comparison, compare
 from polinfer.analysis.evaluation import Evaluation, evaluate
-from polinfer.analysis.explanation import explain
-from polinfer.analysis.reward_path import scale_path
+from polinfer.analysis.explanation import Explanation, explain
+from polinfer.analysis.reward_path import ScalePath, scale_path
 from polinfer.core.errors import PolinferError
+from polinfer.core.progress import Report
 from polinfer.core.protocol import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
-from polinfer.learning.config import TrainConfig
-from polinfer.methods.inference import infer
+from polinfer.core.simulator import Simulator
+from polinfer.methods import (
+    METHODS,
+    ExactConfig,
+    IwaeConfig,
+    Method,
+    MethodConfig,
+    ParticlesConfig,
+    SacConfig,
+    SviConfig,
+    TemperedConfig,
+    VsmcConfig,
+    WakeConfig,
+    infer,
+    register_method,
+)
+from polinfer.posterior.diagnostics import Diagnostic, Severity
+from polinfer.posterior.estimand import Estimand, Target
 from polinfer.posterior.posterior import Posterior, SampledPolicy
-from polinfer.posterior.saving import load, save
+from polinfer.posterior.saving import save
 from polinfer.problems import domains as _domains  # noqa: F401 - registers the built-in problems
 from polinfer.problems.adapters import from_gymnasium, from_rddl, to_gymnasium
 from polinfer.problems.registry import list_domains, make, register
 from polinfer.problems.tabular import TabularMDP, load_table, save_table, tabulate
-from polinfer.smc import Sweep, SweepConfig
+from polinfer.runs.folder import load
 
 __version__ = _version("polinfer")
 
 __all__ = [
     "MDP",
+    "METHODS",
     "Certificate",
+    "Comparison",
+    "Diagnostic",
     "Ending",
     "EnumerableMDP",
+    "Estimand",
     "Evaluation",
+    "ExactConfig",
+    "Explanation",
+    "IwaeConfig",
+    "Method",
+    "MethodConfig",
     "Outcomes",
+    "ParticlesConfig",
     "PolinferError",
     "Posterior",
+    "Report",
     "SacConfig",
     "SampledPolicy",
+    "ScalePath",
+    "Severity",
+    "Simulator",
     "Starts",
-    "Sweep",
-    "SweepConfig",
+    "SviConfig",
     "TabularMDP",
-    "TrainConfig",
+    "Target",
+    "TemperedConfig",
     "Transition",
+    "Verdict",
+    "VsmcConfig",
+    "WakeConfig",
     "__version__",
     "certify",
     "compare",
+    "diagnose",
     "evaluate",
     "exact",
     "explain",
@@ -54,6 +88,7 @@ __all__ = [
     "load_table",
     "make",
     "register",
+    "register_method",
     "save",
     "save_table",
     "scale_path",

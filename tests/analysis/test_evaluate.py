@@ -46,7 +46,7 @@ def test_quantiles_and_tail_means_agree_with_the_exact_distribution(resampled: p
     exact = distribution.summary()
     for name in ("q05", "q95"):
         assert abs(getattr(resampled, name)[0] - getattr(exact, name)) < 1e-3
-    for name in ("tail05", "tail95"):
+    for name in ("cvar05", "cvar95"):
         assert abs(getattr(resampled, name)[0] - getattr(exact, name)) < 0.05
 
 

@@ -19,9 +19,7 @@ from polinfer.posterior.posterior import Posterior
 from polinfer.smc.proposal import TableProposal
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
-explaining = importlib.import_module(
-    "polinfer.analysis.explanation"
-)
+explaining = importlib.import_module("polinfer.analysis.explanation")
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 

@@ -36,7 +36,7 @@ def test_plan_exact_prints_what_the_contract_says(capsys: pytest.CaptureFixture[
     assert record["domain"] == "gridworld/ablation"
     assert record["method"] == "exact"
     assert record["seeds"] == 1
-    assert set(record["return"]) == {"mean", "std", "q05", "q95", "tail05", "tail95"}
+    assert set(record["return"]) == {"mean", "std", "q05", "q95", "cvar05", "cvar95"}
     table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
     exact = polinfer.exact.policy_posterior(table)
     assert exact.posterior is not None

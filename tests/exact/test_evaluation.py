@@ -184,8 +184,8 @@ def test_quantiles_and_tail_means(seed, kind):
     low, high = quantile(0.05), quantile(0.95)
     assert summary.q05 == pytest.approx(low, abs=1e-8)
     assert summary.q95 == pytest.approx(high, abs=1e-8)
-    assert summary.tail05 == pytest.approx(mean_of([x for x in truth if x[0] <= low]), abs=1e-8)
-    assert summary.tail95 == pytest.approx(mean_of([x for x in truth if x[0] >= high]), abs=1e-8)
+    assert summary.cvar05 == pytest.approx(mean_of([x for x in truth if x[0] <= low]), abs=1e-8)
+    assert summary.cvar95 == pytest.approx(mean_of([x for x in truth if x[0] >= high]), abs=1e-8)
     assert summary.mean == pytest.approx(mean_of(truth), abs=1e-8)
     assert summary.std == pytest.approx(
         math.sqrt(sum(p * (r - mean_of(truth)) ** 2 for r, p in truth)), abs=1e-8
@@ -197,8 +197,8 @@ def test_summary_by_hand():
     summary = found.summary()
     # Exactly 5% lie at or below 1, exactly 95% at or below 2.
     assert (summary.q05, summary.q95) == (1.0, 2.0)
-    assert summary.tail05 == pytest.approx((-3 * 0.02 + 1 * 0.03) / 0.05, abs=1e-12)
-    assert summary.tail95 == pytest.approx((2 * 0.9 + 7 * 0.05) / 0.95, abs=1e-12)
+    assert summary.cvar05 == pytest.approx((-3 * 0.02 + 1 * 0.03) / 0.05, abs=1e-12)
+    assert summary.cvar95 == pytest.approx((2 * 0.9 + 7 * 0.05) / 0.95, abs=1e-12)
     assert summary.mean == pytest.approx(-0.06 + 0.03 + 1.8 + 0.35, abs=1e-12)
 
 

@@ -101,7 +101,7 @@ def results_for(experiment: Experiment, number: Callable[[Row, str], float]) -> 
     made = {}
     fields = [
         *(column.field for column in experiment.columns),
-        *("mean", "std", "tail05", "tail95", "success", "base_mean", "base_exact", "entropy", "log_evidence"),
+        *("mean", "std", "cvar05", "cvar95", "success", "base_mean", "base_exact", "entropy", "log_evidence"),
     ]
     for row in experiment.rows:
         around = np.array([-0.001, 0.0, 0.001])
@@ -145,7 +145,7 @@ def test_numbers_without_the_effect_fail_the_claims() -> None:
     assert set(tireworld.values()) == {Verdict.NOT_HERE}
 
     def reversed_tails(row: Row, field: str) -> float:
-        sign = {"tail05": -1.0, "tail95": 1.0}.get(field, 0.0)
+        sign = {"cvar05": -1.0, "cvar95": 1.0}.get(field, 0.0)
         return sign * (20.0 if row.method == "sac" else 10.0)
 
     assert verdicts("advising", reversed_tails)["_tails_claim"] is Verdict.NOT_HERE

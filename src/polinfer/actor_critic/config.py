@@ -3,22 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from polinfer.core.errors import PolinferError, check_at_least, check_share, suggest
+from polinfer.core.errors import PolinferError, check_at_least, check_share
+from polinfer.posterior.config import MethodConfig
 
 Preset = Literal["a", "b"]
 _MOST = 1_000_000_000  # steps are counted in 32 bits
 
 
-@dataclass(frozen=True)
-class SacConfig:
+PRESETS: dict[str, dict[str, Any]] = {
+    # CleanRL's discrete (Atari) agent; the paper adapted SAC from CleanRL and does not say from which.
+    "a": {
+        "learning_starts": 20_000,
+        "batch": 64,
+        "steps_per_update": 4,
+        "critic_rate": 3e-4,
+        "adam_epsilon": 1e-4,
+        "target_every": 8_000,
+        "tau": 1.0,
+    },
+    # CleanRL's continuous agent.  It updates the actor twice at every second step; here it is once at every.
+    "b": {
+        "learning_starts": 5_000,
+        "batch": 256,
+        "steps_per_update": 1,
+        "critic_rate": 1e-3,
+        "adam_epsilon": 1e-8,
+        "target_every": 1,
+        "tau": 0.005,
+    },
+}
+
+
+# A field that the preset decides: None until ``__post_init__`` has filled it in, so never seen by a user.
+_BY_PRESET: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SacConfig(MethodConfig):
     """How soft actor-critic learns.  The defaults are preset b, CleanRL's for continuous actions.
 
     `alpha` and `gamma` belong beside every number that comes of it: they are part of what it maximises.
+
+    Examples
+    --------
+    >>> SacConfig(preset="a", alpha=0.2).batch
+    64
+    >>> SacConfig(steps=10_000).learning_starts
+    1000
     """
+
+    method: ClassVar[str] = "sac"
 
     alpha: float = 1.0
     """Weight of the policy's entropy; where it is tuned, the weight to start from."""
@@ -28,30 +66,40 @@ class SacConfig:
     """Discount.  With gamma 1 an agent that is paid for entropy may gain from never ending."""
     steps: int = 1_000_000
     """Steps in the environment, per seed."""
+    preset: Preset = "b"
+    """Where the settings below come from: CleanRL's for discrete (a) or for continuous actions (b)."""
     buffer: int = 1_000_000
     """Transitions that are kept for replay."""
-    learning_starts: int = 5_000
-    """Steps with uniformly drawn actions before the first update."""
-    batch: int = 256
-    """Transitions per update."""
-    steps_per_update: int = 1
-    """Steps in the environment between updates."""
-    critic_rate: float = 1e-3
-    """Learning rate of the critics (Adam)."""
+    learning_starts: int = _BY_PRESET
+    """Steps with uniformly drawn actions before the first update (a 20,000, b 5,000, but at most a tenth of
+    all steps)."""
+    batch: int = _BY_PRESET
+    """Transitions per update (a 64, b 256)."""
+    steps_per_update: int = _BY_PRESET
+    """Steps in the environment between updates (a 4, b 1)."""
+    critic_rate: float = _BY_PRESET
+    """Learning rate of the critics, by Adam (a 3e-4, b 1e-3)."""
     actor_rate: float = 3e-4
-    """Learning rate of the actor (Adam)."""
-    adam_epsilon: float = 1e-8
-    """Added to Adam's denominator."""
-    target_every: int = 1
-    """Steps in the environment between moves of the target critics."""
-    tau: float = 0.005
-    """Share of the way that the target critics move: 1 is a copy."""
+    """Learning rate of the actor, by Adam."""
+    adam_epsilon: float = _BY_PRESET
+    """Added to Adam's denominator (a 1e-4, b 1e-8)."""
+    target_every: int = _BY_PRESET
+    """Steps in the environment between moves of the target critics (a 8,000, b 1)."""
+    tau: float = _BY_PRESET
+    """Share of the way that the target critics move, 1 is a copy (a 1, b 0.005)."""
     width: int = 64
     """Units per hidden layer."""
     depth: int = 2
     """Hidden layers."""
 
     def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise PolinferError(f"unknown preset {self.preset!r}; there are {' and '.join(PRESETS)}")
+        for name, value in PRESETS[self.preset].items():
+            if getattr(self, name) is None:
+                # A short run that does not say when learning starts gives a tenth of it to the random start.
+                short = name == "learning_starts" and isinstance(self.steps, int)
+                object.__setattr__(self, name, min(value, self.steps // 10) if short else value)
         for name in ("alpha", "critic_rate", "actor_rate", "adam_epsilon", "tau"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and np.isfinite(value) and value > 0):
@@ -71,47 +119,3 @@ class SacConfig:
                 f"learning_starts {self.learning_starts:,} leaves nothing of {self.steps:,} steps to learn "
                 "in; make it smaller or steps larger"
             )
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    # CleanRL's discrete (Atari) agent; the paper adapted SAC from CleanRL and does not say from which.
-    "a": {
-        "learning_starts": 20_000,
-        "batch": 64,
-        "steps_per_update": 4,
-        "critic_rate": 3e-4,
-        "adam_epsilon": 1e-4,
-        "target_every": 8_000,
-        "tau": 1.0,
-    },
-    # CleanRL's continuous agent.  It updates the actor twice at every second step; here it is once at every.
-    "b": {},
-}
-
-
-def sac_config(preset: Preset = "b", **settings: Any) -> SacConfig:
-    """Return a preset with some settings changed.
-
-    A short run that does not say when learning starts gives a tenth of its steps to the random start.
-
-    Examples
-    --------
-    >>> sac_config("a", alpha=0.2).batch
-    64
-    >>> sac_config(steps=10_000).learning_starts
-    1000
-    """
-    if preset not in PRESETS:
-        raise PolinferError(f"unknown preset {preset!r}; there are a and b")
-    known = SacConfig.__dataclass_fields__
-    for name in settings:
-        if name not in known:
-            raise PolinferError(
-                f"method 'sac' has no setting {name!r}{suggest(name, known)}; "
-                f"it has preset, {', '.join(known)}"
-            )
-    chosen = {**PRESETS[preset], **settings}
-    steps = chosen.get("steps", SacConfig.steps)
-    if "learning_starts" not in settings and isinstance(steps, int):
-        chosen["learning_starts"] = min(chosen.get("learning_starts", SacConfig.learning_starts), steps // 10)
-    return SacConfig(**chosen)

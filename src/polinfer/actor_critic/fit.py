@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -16,10 +16,16 @@ from polinfer.actor_critic.config import SacConfig
 from polinfer.actor_critic.replay import lay_in
 from polinfer.actor_critic.sac import SacMetrics, SacState, SacTrainer, Segment, make_sac_trainer
 from polinfer.core.errors import PolinferError
+from polinfer.core.files import Arrays, flatten_arrays, unflatten_arrays
+from polinfer.core.progress import Progress
 from polinfer.core.protocol import MDP
 from polinfer.core.threads import thread_limit
+from polinfer.posterior.checkpoint import Checkpoint, Piece, Snapshot, run_in_pieces
+from polinfer.posterior.trace import Trace
 from polinfer.problems.tables import Representation, table_of
+from polinfer.smc.proposal import NetworkProposal
 
+COLUMNS = tuple(name for name in SacMetrics._fields if name != "finite")
 _SEGMENTS = 100
 _SPLIT = 4  # seeds, from which on they are trained in two threads
 _LONGEST = 10_000  # steps; the block that a segment fills stays in the processor's cache
@@ -39,6 +45,79 @@ class SacPiece(NamedTuple):
     state: SacState
     metrics: SacMetrics
     block: Block
+
+
+class FittedActor(NamedTuple):
+    """A trained actor."""
+
+    view: MDP  # the problem as training saw it
+    actor: NetworkProposal  # every leaf with a leading seed axis
+    trace: Trace
+
+
+def fit_actor(
+    mdp: MDP,
+    config: SacConfig,
+    *,
+    seed: int = 0,
+    seeds: int = 1,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> FittedActor:
+    """Train each seed; a run that is resumed ends as if it had not stopped."""
+    # Single precision, even in a program that has switched JAX to double.
+    with jax.enable_x64(False):
+        done, state = 0, sac_trainer(mdp, config).init(range(seed, seed + seeds))
+        trace = Trace.empty("steps", COLUMNS, seeds)
+        saved = checkpoint.read() if checkpoint is not None else None
+        blocks: list[Block] = []
+        if saved is not None:
+            state = unflatten_arrays(state, saved.arrays, "state", "the checkpoint")
+            done, trace = saved.done, saved.trace or trace
+            blocks = [_read_block(saved.blocks, end) for end in kept_ends(config, done)]
+        state, trace = run_in_pieces(
+            (_as_piece(config, piece) for piece in sac_segments(mdp, config, done, state, blocks)),
+            state,
+            trace,
+            seed=seed,
+            total=config.steps,
+            note=_note,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        return FittedActor(choose_sac_representation(mdp, config).mdp, state.learner.actor, trace)
+
+
+def _as_piece(config: SacConfig, piece: SacPiece) -> Piece:
+    def snapshot(trace: Trace) -> Snapshot:
+        block: Arrays = {"rows": piece.block.rows, "position": np.asarray(piece.block.position)}
+        return Snapshot(
+            piece.done,
+            flatten_arrays(piece.state, "state"),
+            trace,
+            {_block_name(piece.done): block},
+            frozenset(map(_block_name, kept_ends(config, piece.done))),
+        )
+
+    return Piece(piece.done, piece.state, piece.metrics, snapshot)
+
+
+def _read_block(blocks: Mapping[str, Arrays], end: int) -> Block:
+    found = blocks.get(_block_name(end))
+    if found is None or found.keys() != {"rows", "position"}:
+        raise PolinferError(
+            f"the block {_block_name(end)} of the replay store is missing or damaged; start the run again"
+        )
+    return Block(int(found["position"]), found["rows"])
+
+
+def _block_name(end: int) -> str:
+    return f"{end:012d}"
+
+
+def _note(trace: Trace) -> str:
+    gained, entropy = float(trace["episode_return"][-1].mean()), float(trace["entropy"][-1].mean())
+    return f"return {gained:.3f}  entropy {entropy:.3f}"
 
 
 def choose_sac_representation(mdp: MDP, config: SacConfig) -> Representation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,11 +10,13 @@ import numpy as np
 import scipy.stats
 
 from polinfer import exact
-from polinfer.analysis.bounds import bound_evidence
 from polinfer.analysis.references import reference_for
-from polinfer.annealing import TemperedConfig, pass_cost, temper
+from polinfer.annealing import TemperedConfig, pass_cost
 from polinfer.core.errors import TooLargeError
 from polinfer.exact.solution import Floats, Solution
+from polinfer.methods import METHODS, infer
+from polinfer.posterior.diagnostics import Diagnostic, Severity
+from polinfer.posterior.estimand import Estimand
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -25,10 +28,21 @@ _TRUSTED, _DOUBTED = 0.03, 0.1  # distance to what is known
 _HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
 
 
-class Certificate(NamedTuple):
-    """The account of one answer; None where a number does not apply or cannot be had."""
+class Verdict(enum.Enum):
+    """How far an answer can be relied upon."""
 
-    target: str
+    TRUST = "trust"
+    CARE = "use with care"
+    DISTRUST = "do not trust"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Certificate(NamedTuple):
+    """What one answer is worth; None where a number does not apply or cannot be had."""
+
+    estimand: Estimand
     log_evidence_lower: float | None  # on log Z; without exact weights, on its mean over a sweep's worlds
     log_evidence_upper: float | None  # on the same, as far as it starts from the posterior
     log_evidence_stderr: float | None  # of the lower bound
@@ -37,7 +51,7 @@ class Certificate(NamedTuple):
     pareto_k: float | None  # of the final weights, median over sweeps
     known_from: str | None  # what the distance is to
     distance: float | None  # occupancy-weighted total variation of the marginal policy
-    verdict: str
+    verdict: Verdict
     reason: str  # what decided the verdict
 
     @property
@@ -51,28 +65,29 @@ class Certificate(NamedTuple):
 def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Certificate:
     """Judge `posterior`; what was trained or is made of particles runs some fresh sweeps for it.
 
-    Both bounds on ``log Z`` are means of random numbers, so a small gap may come out negative.  See
-    `polinfer.analysis.bounds` for what they bound: for a sample of whole policies and with exact weights the
-    paper's ``Z``, for other sweeps the mean of ``log Z_w`` over worlds.
+    Both bounds on ``log Z`` are means of random numbers, so a small gap may come out negative.  For a sample
+    of whole policies and with exact weights they bound the paper's ``Z``, for other sweeps the mean of
+    ``log Z_w`` over worlds.
 
     Examples
     --------
     >>> import polinfer
     >>> posterior = polinfer.infer(polinfer.make("gridworld/ablation"), "exact")
     >>> certificate = polinfer.certify(posterior)
-    >>> certificate.verdict, certificate.gap, round(certificate.distance, 6)
+    >>> str(certificate.verdict), certificate.gap, round(certificate.distance, 6)
     ('trust', 0.0, 0.0)
     """
     known_from, known = _known(posterior)
     distance = None if known is None else distance_to(posterior, known)
-    bounds = bound_evidence(posterior, sweeps, seed)
+    method = METHODS[posterior.method]
+    bounds = method.bounds(posterior, sweeps, seed)
     ess = pareto = None
     if bounds.weights is not None:
         ess = float(np.mean([1 / (row**2).sum() / len(row) for row in bounds.weights]))
         tails = [k for k in map(pareto_k, bounds.weights) if k is not None]
         pareto = float(np.median(tails)) if tails else None
     return Certificate(
-        target=_target(posterior),
+        estimand=method.estimand(posterior.config),
         log_evidence_lower=bounds.lower,
         log_evidence_upper=bounds.upper,
         log_evidence_stderr=bounds.lower_stderr,
@@ -81,8 +96,13 @@ def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Cer
         pareto_k=pareto,
         known_from=known_from,
         distance=distance,
-        **_verdict(posterior, known_from, distance, pareto)._asdict(),
+        **_judge(posterior, known_from, distance, pareto)._asdict(),
     )
+
+
+def diagnose(posterior: Posterior) -> list[Diagnostic]:
+    """Return the findings of the method about its answer: codes, severities, and sentences for people."""
+    return METHODS[posterior.method].diagnose(posterior)
 
 
 def distance_to(posterior: Posterior, policy: Floats) -> float:
@@ -113,53 +133,30 @@ def pareto_k(weight: Floats) -> float | None:
     return float(shape)
 
 
-def _target(posterior: Posterior) -> str:
-    if posterior.method == "sac":
-        return "none: return plus entropy, a baseline"
-    rollouts = posterior.settings.get("tempered", {}).get("rollouts")
-    if rollouts is not None:
-        return (
-            "3: E[exp R], one rollout per policy"
-            if rollouts == 1
-            else f"1: exp(E[R]), as the {rollouts:,} rollouts per policy grow"
-        )
-    if posterior.method in ("exact", "tempered"):
-        return "1: exp(E[R]), the paper's definition"
-    settings = posterior.settings.get("train", posterior.settings.get("particles", {}))
-    if settings.get("weights") == "exact":
-        return "1: exp(E[R]), the paper's definition"
-    if settings.get("surrogate_share", 0) > 0:
-        return "none of the three: the surrogate has a share in what was ascended"
-    worlds = int(settings.get("sweep", {}).get("worlds", 1))
-    if worlds == 1:
-        return "2: E[softmax R], one world per sweep"
-    return f"1: exp(E[R]), as the {worlds} worlds per sweep grow"
-
-
-class _Verdict(NamedTuple):
-    verdict: str
+class _Judgement(NamedTuple):
+    verdict: Verdict
     reason: str
 
 
-def _verdict(
+def _judge(
     posterior: Posterior, known_from: str | None, distance: float | None, pareto: float | None
-) -> _Verdict:
-    if posterior.method == "exact":
-        return _Verdict("trust", "every policy was enumerated")
+) -> _Judgement:
+    findings = METHODS[posterior.method].diagnose(posterior)
+    if any(finding.code == "enumerated" for finding in findings):
+        return _Judgement(Verdict.TRUST, "every policy was enumerated")
     heavy = pareto is not None and pareto > _HEAVY
     if distance is not None:
         found = f"it is {distance:.3f} from the {known_from}"
         if distance <= _TRUSTED:
-            return _Verdict("trust", found + ("; its weights alone would not do" if heavy else ""))
-        return _Verdict("use with care" if distance <= _DOUBTED else "do not trust", found)
+            return _Judgement(Verdict.TRUST, found + ("; its weights alone would not do" if heavy else ""))
+        return _Judgement(Verdict.CARE if distance <= _DOUBTED else Verdict.DISTRUST, found)
     if posterior.policies is not None:
-        # The first words of the diagnosis already weigh the standard errors.
-        if posterior.diagnostics()[0].startswith("Trust"):
-            return _Verdict("trust", "its standard errors are small")
-        return _Verdict("use with care", "its standard errors are large")
+        if all(finding.severity is Severity.FACT for finding in findings):
+            return _Judgement(Verdict.TRUST, "its standard errors are small")
+        return _Judgement(Verdict.CARE, "its standard errors are large")
     if heavy:
-        return _Verdict("do not trust", f"the weights have a heavy tail (Pareto k {pareto:.2f})")
-    return _Verdict("use with care", "nothing is known to compare it with")
+        return _Judgement(Verdict.DISTRUST, f"the weights have a heavy tail (Pareto k {pareto:.2f})")
+    return _Judgement(Verdict.CARE, "nothing is known to compare it with")
 
 
 def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
@@ -169,7 +166,8 @@ def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
     enough for it to take seconds, a sample found in another way is asked.
     """
     table = posterior.view
-    if posterior.method == "sac" or not isinstance(table, TabularMDP):
+    method = METHODS[posterior.method]
+    if not method.is_posterior or not isinstance(table, TabularMDP):
         return None, None
     solution = _enumerate(table)
     if solution is not None:
@@ -177,7 +175,7 @@ def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
     found = reference_for(posterior.mdp)
     if found is not None:
         return "reference posterior", found.policy
-    if posterior.method != "tempered" and pass_cost(table) <= _CHEAP:
+    if not isinstance(posterior.config, TemperedConfig) and pass_cost(table) <= _CHEAP:
         return "tempered sample", _sample(table)
     return None, None
 
@@ -192,4 +190,7 @@ def _enumerate(table: TabularMDP) -> Solution | None:
 
 @lru_cache(maxsize=16)
 def _sample(table: TabularMDP) -> Floats:
-    return temper(table, TemperedConfig(policies=100)).points[-1].policy
+    sampled = infer(table, TemperedConfig(policies=100)).table_probs()
+    assert sampled is not None
+    policy: Floats = sampled[0].astype(np.float64)
+    return policy

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polinfer import exact
-from polinfer.actor_critic.oracle import soft_oracle
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
 from polinfer.exact.solution import Floats, Result, Solution
+from polinfer.methods import METHODS
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table
@@ -159,7 +159,7 @@ def _learned_answers(table: TabularMDP, name: str, posterior: Posterior) -> list
         value=value.value,
         objective=value.expected_return,
         result=Result.LEARNED,
-        settings=posterior.settings,
+        settings=posterior.config.to_dict(),
     )
     distributions = [exact.return_distribution(table, row) for row in probs]
     returns = exact.ReturnSummary(value.expected_return, value.std, None, None, None, None)
@@ -170,10 +170,9 @@ def _learned_answers(table: TabularMDP, name: str, posterior: Posterior) -> list
         returns = exact.ReturnDistribution(pooled, mass).summary()
     spread = float(np.std([v.expected_return for v in values]))
     found = [Answer(name, solution, value, returns, posterior.seeds, spread)]
-    oracle = soft_oracle(posterior)
+    oracle = METHODS[posterior.method].oracle(posterior)
     if oracle is not None and oracle.distances is not None:
-        aim = f"soft, no horizon (alpha={oracle.alpha:g}, gamma={oracle.gamma:g})"
-        found.append(_evaluate(table, aim, oracle.solution))
+        found.append(_evaluate(table, oracle.name, oracle.solution))
     return found
 
 

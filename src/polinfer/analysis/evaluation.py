@@ -23,7 +23,7 @@ from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.transitions import is_terminal_start, move_by_words, start_from_words
 
-Mode = Literal["resample", "thompson"]
+Mode = Literal["stepwise", "thompson"]
 Floats = NDArray[np.float64]
 
 _EPISODES_AT_ONCE = 2_000
@@ -39,8 +39,8 @@ class Evaluation(NamedTuple):
     std: Floats
     q05: Floats  # the smallest return with at least 5% at or below it
     q95: Floats
-    tail05: Floats  # the mean of the returns at or below q05
-    tail95: Floats  # the mean of the returns at or above q95
+    cvar05: Floats  # the mean of the returns at or below q05
+    cvar95: Floats  # the mean of the returns at or above q95
     success: Floats | None  # None where the problem does not tell its endings apart
     endings: dict[str, Floats]
     length: Floats  # mean number of steps
@@ -53,7 +53,7 @@ def evaluate(
     posterior: Posterior,
     *,
     episodes: int = 10_000,
-    mode: Mode = "resample",
+    mode: Mode = "stepwise",
     seed: int = 0,
     exactly: bool = False,
 ) -> Evaluation:
@@ -68,12 +68,12 @@ def evaluate(
     episodes
         Episodes per seed.
     mode
-        ``resample`` draws an action at every step, as the paper executes; ``thompson`` draws one policy per
+        ``stepwise`` draws an action at every step, as the paper executes; ``thompson`` draws one policy per
         episode and commits to it.
     seed
         Of the simulation.
     exactly
-        Compute instead of simulating; needs a table, and mode ``resample``.
+        Compute instead of simulating; needs a table, and mode ``stepwise``.
 
     Examples
     --------
@@ -88,16 +88,16 @@ def evaluate(
         raise PolinferError(
             "this posterior was inferred for another problem; pass the one it was inferred for"
         )
-    if mode not in ("resample", "thompson"):
-        raise PolinferError(f"mode must be resample or thompson, got {mode!r}")
+    if mode not in ("stepwise", "thompson"):
+        raise PolinferError(f"mode must be stepwise or thompson, got {mode!r}")
     if exactly:
-        if mode != "resample":
-            raise PolinferError("only mode 'resample' can be evaluated exactly; simulate 'thompson'")
+        if mode != "stepwise":
+            raise PolinferError("only mode 'stepwise' can be evaluated exactly; simulate 'thompson'")
         return _evaluate_exactly(posterior)
     check_at_least("episodes", episodes, 1)
     if isinstance(posterior.view, EncodedView):
         played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
-        return _account(posterior, mode, [_Episode(*part) for part in played], None)
+        return _summarise(posterior, mode, [_Episode(*part) for part in played], None)
     # Single precision, even in a program that has switched JAX to double.
     with jax.enable_x64(False):
         return _evaluate_by_simulation(posterior, episodes, mode, seed)
@@ -187,10 +187,12 @@ def _evaluate_by_simulation(posterior: Posterior, episodes: int, mode: Mode, see
     seen = [_Episode(*(field[:episodes] for field in part[0])) for part in parts]
     tables = isinstance(posterior.view, TabularMDP)
     occupancy = np.stack([part[1] / total for part in parts]).astype(np.float64) if tables else None
-    return _account(posterior, mode, seen, occupancy)
+    return _summarise(posterior, mode, seen, occupancy)
 
 
-def _account(posterior: Posterior, mode: Mode, seen: list[_Episode], occupancy: Floats | None) -> Evaluation:
+def _summarise(
+    posterior: Posterior, mode: Mode, seen: list[_Episode], occupancy: Floats | None
+) -> Evaluation:
     """Sum up the episodes of each seed."""
     returns = np.stack([part.gained for part in seen])
     episodes = returns.shape[1]
@@ -231,8 +233,8 @@ def _tails(returns: Floats) -> dict[str, Floats]:
     return {
         "q05": low,
         "q95": high,
-        "tail05": np.array([row[row <= q].mean() for row, q in zip(returns, low, strict=True)]),
-        "tail95": np.array([row[row >= q].mean() for row, q in zip(returns, high, strict=True)]),
+        "cvar05": np.array([row[row <= q].mean() for row, q in zip(returns, low, strict=True)]),
+        "cvar95": np.array([row[row >= q].mean() for row, q in zip(returns, high, strict=True)]),
     }
 
 
@@ -256,15 +258,15 @@ def _evaluate_exactly(posterior: Posterior) -> Evaluation:
     names = table.endings
     shares = {e.name: np.array([v.endings[e.name] for v in values]) for e in names}
     return Evaluation(
-        mode="resample",
+        mode="stepwise",
         episodes=0,
         mean=np.array([v.expected_return for v in values]),
         stderr=np.zeros(len(values)),
         std=np.array([v.std for v in values]),
         q05=tails[:, 0],
         q95=tails[:, 1],
-        tail05=tails[:, 2],
-        tail95=tails[:, 3],
+        cvar05=tails[:, 2],
+        cvar95=tails[:, 3],
         success=_success(names, shares),
         endings=shares,
         length=np.array([v.length for v in values]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,9 @@ from numpy.typing import NDArray
 from polinfer import exact
 from polinfer.annealing import TemperedConfig, TemperedPoint, temper
 from polinfer.annealing.components import split
-from polinfer.core.errors import PolinferError, check_at_least, is_number
+from polinfer.annealing.config import check_scales
+from polinfer.core.errors import check_at_least
+from polinfer.core.progress import Progress, Report
 from polinfer.exact.evaluation import PolicyValue
 from polinfer.exact.solution import Floats
 from polinfer.problems.registry import Problem
@@ -33,8 +34,7 @@ _AT_ONCE = 1 << 13  # policies written out together
 
 _SAMPLING = 0.9  # of the work, where policies are sampled
 
-Progress = Callable[[float], None]
-"""Called with the share of the work that is done."""
+_Share = Callable[[float], None]  # called with the share of the work that is done
 
 
 class ScalePoint(NamedTuple):
@@ -115,13 +115,13 @@ def scale_path(
     scales
         Multiples of the problem's own rewards, whatever reward scale it was made with.
     config
-        How policies are sampled; its `scales` are replaced.
+        How policies are sampled.
     seed
         Of the sampling.
     limit
         The largest number of policies to enumerate.
     progress
-        Called with the share of the work that is done.
+        Called with the share of the work that is done, of one.
 
     Examples
     --------
@@ -137,7 +137,11 @@ def scale_path(
     decision = exact.decision_states(table, table.horizon)
     count = exact.count_policies(table, decision)
     enumerated = count <= check_at_least("limit", limit, 0)
-    report = progress or (lambda share: None)
+
+    def report(share: float) -> None:
+        if progress is not None:
+            progress(Report(share, 1.0, "reward scales"))
+
     found = (
         _enumerate(table, decision, count, wanted)
         if enumerated
@@ -157,17 +161,6 @@ def scale_path(
         num_policies=count,
         enumerated=enumerated,
     )
-
-
-def check_scales(scales: Iterable[float]) -> tuple[float, ...]:
-    """Return `scales` in ascending order, each once, or say what is wrong with them."""
-    given = tuple(scales)
-    if not given:
-        raise PolinferError("scales must name at least one reward scale")
-    for scale in given:
-        if not is_number(scale) or not 0 < scale < math.inf:
-            raise PolinferError(f"scales must be numbers above zero, got {scale!r}")
-    return tuple(sorted({float(scale) for scale in given}))
 
 
 def _enumerate(
@@ -212,7 +205,7 @@ def _enumerate(
 
 
 def _sample(
-    table: TabularMDP, scales: tuple[float, ...], config: TemperedConfig, seed: int, report: Progress
+    table: TabularMDP, scales: tuple[float, ...], config: TemperedConfig, seed: int, report: _Share
 ) -> list[_Posterior]:
     in_parts = len(split(table)) > 1
 
@@ -221,7 +214,7 @@ def _sample(
         passed = scale / last if in_parts else np.searchsorted(scales, scale, side="right") / len(scales)
         report(_SAMPLING * float(passed))
 
-    path = temper(table, replace(config, scales=scales), seed=seed, progress=reached)
+    path = temper(table, config, scales=scales, seed=seed, progress=reached)
     return [
         _Posterior(
             scale=point.scale,

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer import exact
-from polinfer.actor_critic.oracle import soft_oracle
-from polinfer.analysis.certificate import certify
+from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.evaluation import Evaluation
+from polinfer.methods import METHODS
+from polinfer.posterior.oracle import Oracle
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.trace import Trace
 from polinfer.problems.tabular.table import TabularMDP
 
 LISTED_STATES = 1000
@@ -26,7 +26,8 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
         "seeds": posterior.seeds,
         "seconds": seconds,
         "horizon": posterior.view.horizon,
-        "settings": posterior.settings,
+        "config": posterior.config.to_dict(),
+        "seed": posterior.seed,
         "log_evidence": log_evidence(posterior),
         "return": returns,
         "return_std_over_seeds": float(evaluation.mean.std()),
@@ -36,15 +37,17 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
         "success": None if evaluation.success is None else float(evaluation.success.mean()),
         "endings": {name: float(share.mean()) for name, share in evaluation.endings.items()},
         "length": float(evaluation.length.mean()),
-        # The first sentence is a verdict without the certificate's knowledge.
-        "diagnostics": posterior.diagnostics()[1:],
-        "certificate": certify(posterior)._asdict(),
+        "diagnostics": [
+            {"code": found.code, "severity": str(found.severity), "sentence": found.sentence}
+            for found in diagnose(posterior)
+        ],
+        "certificate": _certificate(certify(posterior)),
     }
     if posterior.policies is not None:
         record["posterior"] = _enumerated(posterior)
-    soft = _soft(posterior)
-    if soft is not None:
-        record["soft"] = soft
+    oracle = METHODS[posterior.method].oracle(posterior)
+    if oracle is not None:
+        record["oracle"] = _oracle(oracle)
     table, probs = posterior.view, posterior.table_probs()
     if isinstance(table, TabularMDP) and probs is not None and table.num_states <= LISTED_STATES:
         assert evaluation.occupancy is not None
@@ -60,21 +63,29 @@ def log_evidence(posterior: Posterior) -> float | None:
     """Return ``log Z``, or the mean ``log Z-hat`` of the last tenth of training; None for a baseline."""
     if posterior.policies is not None:
         return posterior.policies.log_evidence
-    trace = posterior.trace
-    if not isinstance(trace, Trace):
+    if "log_evidence" not in posterior.trace:
         return None
-    last = max(1, len(trace.sweeps) // 10)
-    return float(trace.log_evidence[-last:].mean())
+    return float(posterior.trace.tail("log_evidence", 0.1).mean())
 
 
-def _soft(posterior: Posterior) -> dict[str, Any] | None:
-    oracle = soft_oracle(posterior)
-    if oracle is None:
-        return None
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    estimand = certificate.estimand
+    return {
+        **certificate._asdict(),
+        "estimand": {
+            "target": estimand.target.name.lower(),
+            "in_the_limit": estimand.in_the_limit,
+            "sentence": str(estimand),
+        },
+        "verdict": str(certificate.verdict),
+    }
+
+
+def _oracle(oracle: Oracle) -> dict[str, Any]:
     distances = oracle.distances
     return {
-        "alpha": oracle.alpha,
-        "gamma": oracle.gamma,
+        "name": oracle.name,
+        **oracle.settings,
         "result": str(oracle.solution.result),
         "return": oracle.expected_return,
         "distance": None if distances is None else float(distances.mean()),

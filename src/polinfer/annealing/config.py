@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-import numpy as np
-
-from polinfer.core.errors import PolinferError, check_at_least, check_share
+from polinfer.core.errors import PolinferError, check_at_least, check_share, is_number
+from polinfer.posterior.config import MethodConfig
 
 Moves = Literal["auto", "gibbs", "block"]
 
 
-@dataclass(frozen=True)
-class TemperedConfig:
+@dataclass(frozen=True, kw_only=True)
+class TemperedConfig(MethodConfig):
     """How a population of policies is annealed."""
+
+    method: ClassVar[str] = "tempered"
 
     policies: int = 250
     """Policies per island."""
     islands: int = 8
     """Independent populations; standard errors are taken over them."""
-    scales: tuple[float, ...] = (1.0,)
-    """Reward scales to report, as multiples of the problem's own; the largest is where annealing ends."""
     ess: float = 0.9
     """The next scale is the one at which the effective sample size falls to this share."""
     scans: int = 2
     """Passes of rejuvenation after each step; one pass moves every state once, on average."""
     final_scans: int = 8
-    """Passes at a scale that is reported; answers are averaged over them."""
+    """Passes at a reward scale that is reported; answers are averaged over them."""
     moves: Moves = "auto"
     """Rejuvenation: draw one state's action from its conditional (gibbs), or propose new actions in a random
     set of states (block); 'auto' takes gibbs where it is cheap."""
@@ -51,7 +52,14 @@ class TemperedConfig:
                 raise PolinferError(
                     "policies that are judged by rollouts move in blocks; leave out moves='gibbs'"
                 )
-        scales = tuple(float(scale) for scale in self.scales)
-        if not scales or not all(np.isfinite(scale) and scale > 0 for scale in scales):
-            raise PolinferError(f"scales must be numbers above zero, got {self.scales}")
-        object.__setattr__(self, "scales", tuple(sorted(set(scales))))
+
+
+def check_scales(scales: Iterable[float]) -> tuple[float, ...]:
+    """Return reward scales in ascending order, each once, or say what is wrong with them."""
+    given = tuple(scales)
+    if not given:
+        raise PolinferError("scales must name at least one reward scale")
+    for scale in given:
+        if not is_number(scale) or not 0 < scale < math.inf:
+            raise PolinferError(f"scales must be numbers above zero, got {scale!r}")
+    return tuple(sorted({float(scale) for scale in given}))

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polinfer.annealing.config import TemperedConfig
-from polinfer.annealing.reweighting import longest_step, pool, reweight
+from polinfer.annealing.reweighting import longest_step, reweight
 from polinfer.annealing.rollouts import Judge, Judged, make_judge
 from polinfer.core.errors import PolinferError
 from polinfer.exact.evaluation import deterministic_returns
-from polinfer.exact.joint import describe_sample, reach_policy
+from polinfer.exact.joint import describe_sample, pool, reach_policy
 from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats, PolicyPosterior
 from polinfer.problems.registry import Problem
@@ -55,8 +55,7 @@ def pseudo_marginal(
 ) -> RolloutPosterior:
     """Sample whole policies of a table, a JAX MDP or a simulator, each judged by some episodes.
 
-    They are ``config.rollouts``; of the scales, the largest counts.  Starts are drawn anew for each episode,
-    so that ``J`` averages over them.
+    They are ``config.rollouts``.  Starts are drawn anew for each episode, so that ``J`` averages over them.
 
     Examples
     --------
@@ -82,7 +81,7 @@ class _Run:
         self.accepted = 1.0
 
     def anneal(self, progress: Callable[[float, float], None] | None) -> RolloutPosterior:
-        scale, last, config = 0.0, self.config.scales[-1], self.config
+        scale, last, config = 0.0, 1.0, self.config
         evidence = np.zeros(config.islands)
         for _ in range(_MAX_STEPS):
             returns = self.now.returns.reshape(config.islands, -1)

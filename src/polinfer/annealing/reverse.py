@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from polinfer.annealing.components import Part, rest_return, split
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.moves import Population
-from polinfer.annealing.reweighting import longest_step, pool, reweight
+from polinfer.annealing.reweighting import longest_step, reweight
 from polinfer.annealing.sampler import make_kernels
 from polinfer.core.errors import PolinferError
+from polinfer.exact.joint import pool
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 

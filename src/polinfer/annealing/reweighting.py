@@ -49,10 +49,3 @@ def reweight(log_weight: Floats, random: np.random.Generator) -> Reweighted:
         for i, (row, at) in enumerate(zip(cumulative, place, strict=True))
     ]
     return Reweighted(np.log(weight.mean(axis=1)) + top[:, 0], np.concatenate(picked))
-
-
-def pool(log_evidence: Floats) -> tuple[float, float]:
-    """Return the logarithm of the islands' mean evidence, and its standard error."""
-    relative = np.exp(log_evidence - log_evidence.max())
-    stderr = relative.std(ddof=1) / relative.mean() / np.sqrt(len(relative))
-    return float(np.log(relative.mean()) + log_evidence.max()), float(stderr)

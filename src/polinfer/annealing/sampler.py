@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,15 +14,15 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.annealing.components import Part, join, rest_return, split
-from polinfer.annealing.config import TemperedConfig
+from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.moves import Passed, Population, block_scan, gibbs_scan
 from polinfer.annealing.ordered import order_of, ordered_cost, ordered_scan
 from polinfer.annealing.path import TemperedPath, TemperedPoint
-from polinfer.annealing.reweighting import longest_step, pool, reweight
+from polinfer.annealing.reweighting import longest_step, reweight
 from polinfer.core.errors import PolinferError
 from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.exact.evaluation import uniform_policy
-from polinfer.exact.joint import reach_policy
+from polinfer.exact.joint import pool, reach_policy
 from polinfer.exact.returns import Choices, choices_of, gibbs_cost, make_returns, make_visits
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
@@ -48,6 +47,7 @@ def temper(
     table: TabularMDP,
     config: TemperedConfig | None = None,
     *,
+    scales: Iterable[float] = (1.0,),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TemperedPath:
@@ -63,6 +63,8 @@ def temper(
         The problem.
     config
         Settings; `TemperedConfig` by default.
+    scales
+        Reward scales to report, as multiples of the problem's own; annealing ends at the largest.
     seed
         Of the run.
     progress
@@ -83,32 +85,37 @@ def temper(
         raise PolinferError(
             "temper computes J from the table; polinfer.annealing.pseudo_marginal plays rollouts"
         )
+    wanted = check_scales(scales)
     parts = split(table)
     if not parts:
         raise PolinferError("there is nothing to sample: no state of the problem has a choice")
     with jax.enable_x64(False):
         if len(parts) == 1 and parts[0].mass == 1:
-            return _Run(table, settings, seed).anneal(progress)
-        return _anneal_parts(table, parts, settings, seed, progress)
+            return _Run(table, settings, wanted, seed).anneal(progress)
+        return _anneal_parts(table, parts, settings, wanted, seed, progress)
 
 
 def _anneal_parts(
-    table: TabularMDP, parts: list[Part], config: TemperedConfig, seed: int, progress: Progress | None
+    table: TabularMDP,
+    parts: list[Part],
+    config: TemperedConfig,
+    scales: tuple[float, ...],
+    seed: int,
+    progress: Progress | None,
 ) -> TemperedPath:
     """Anneal the parts one by one.  A part that holds a share of the starts has that share of the scale."""
     paths = []
     for number, part in enumerate(parts):
-        scaled = replace(config, scales=tuple(scale * part.mass for scale in config.scales))
-        paths.append(_Run(part.table, scaled, seed + number).anneal(None))
+        own = tuple(scale * part.mass for scale in scales)
+        paths.append(_Run(part.table, config, own, seed + number).anneal(None))
         if progress is not None:
-            progress(config.scales[-1] * (number + 1) / len(parts), config.scales[-1])
+            progress(scales[-1] * (number + 1) / len(parts), scales[-1])
     rest = rest_return(table, parts)
     points = [
-        join(table, parts, [path.points[i] for path in paths], scale, rest)
-        for i, scale in enumerate(config.scales)
+        join(table, parts, [path.points[i] for path in paths], scale, rest) for i, scale in enumerate(scales)
     ]
     # The ladders of the parts differ; what they have in common are the scales that were asked for.
-    ladder = np.array([0.0, *config.scales])
+    ladder = np.array([0.0, *scales])
     start = sum(part.mass * path.ladder_return[0] for part, path in zip(parts, paths, strict=True)) + rest
     evidence = np.zeros((len(ladder), config.islands))
     for path in paths:
@@ -144,8 +151,10 @@ def make_kernels(table: TabularMDP, islands: int, moves: str) -> Kernels:
 class _Run:
     """One run; the arrays live on the device, the ladder is decided here."""
 
-    def __init__(self, table: TabularMDP, config: TemperedConfig, seed: int) -> None:
-        self.table, self.config = table, config
+    def __init__(
+        self, table: TabularMDP, config: TemperedConfig, scales: tuple[float, ...], seed: int
+    ) -> None:
+        self.table, self.config, self.scales = table, config, scales
         self.kernels = make_kernels(table, config.islands, config.moves)
         self.size = config.islands * config.policies
         self.key = jax.random.key(seed)
@@ -160,7 +169,7 @@ class _Run:
         self.accepted = 1.0
 
     def anneal(self, progress: Progress | None) -> TemperedPath:
-        scales, last = list(self.config.scales), self.config.scales[-1]
+        scales, last = list(self.scales), self.scales[-1]
         scale, points = 0.0, []
         ladder, evidence, returns = [0.0], [self.log_evidence.copy()], [self._mean_return()]
         for _ in range(_MAX_STEPS):

@@ -1,4 +1,4 @@
-"""The command line: ``polinfer list | plan | compare``."""
+"""The command line."""
 
 from polinfer.cli.main import main
 

@@ -12,26 +12,17 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from polinfer.actor_critic.config import SacConfig, sac_config
 from polinfer.analysis.comparison import Comparison, as_json, check_risk, compare
-from polinfer.cli.output import (
-    OutputFlags,
-    enumeration_progress,
-    number,
-    print_json,
-    remarks,
-    tables,
-    training_progress,
-)
-from polinfer.cli.problem import Problem
+from polinfer.cli.output import OutputFlags, number, print_json, progress_bar, remarks, tables
+from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.files import write_json
+from polinfer.core.progress import Report
 from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.learning.fit import Config, train
-from polinfer.methods.inference import train_config
+from polinfer.methods import MethodConfig, SacConfig, VsmcConfig, WakeConfig, infer
 from polinfer.plots import PolicyPanel, save_figure
 from polinfer.plots.run import policy_figure
 from polinfer.posterior.posterior import Posterior
-from polinfer.problems.registry import Problem as AnyProblem
+from polinfer.problems.registry import Problem
 from polinfer.problems.tables import TABLE_LIMIT, shared_table
 from polinfer.runs.folder import check_free
 
@@ -46,7 +37,7 @@ class Compare(OutputFlags):
     Example: polinfer compare gridworld/ablation --out runs/ablation
     """
 
-    problem: tyro.conf.OmitArgPrefixes[Problem]
+    problem: tyro.conf.OmitArgPrefixes[ProblemFlags]
     alpha: float = 1.0
     """Entropy weight of the soft (entropy-regularised) policy and of soft actor-critic."""
     risk: float = 1.0
@@ -83,9 +74,14 @@ class Compare(OutputFlags):
         if self.learned and states > TABLE_LIMIT:
             remarks().print(f"note: wake, VSMC and SAC left out: {states:,} states are over {TABLE_LIMIT:,}")
         learned = self._train(mdp) if self.learned and states <= TABLE_LIMIT else {}
-        with enumeration_progress() as progress:
+        with progress_bar() as progress:
             result = compare(
-                mdp, learned=learned, alpha=self.alpha, risk=self.risk, limit=self.limit, progress=progress
+                mdp,
+                learned=learned,
+                alpha=self.alpha,
+                risk=self.risk,
+                limit=self.limit,
+                progress=lambda done, total: progress(Report(done, total, "policies")),
             )
         record = {
             "domain": self.problem.domain,
@@ -109,20 +105,17 @@ class Compare(OutputFlags):
                 f"figure: {folder / 'policies.png'}   numbers: {folder / 'comparison.json'}", markup=False
             )
 
-    def _train(self, mdp: AnyProblem) -> dict[str, Posterior]:
-        on_table = True
-        configs: dict[str, Config] = {
-            "wake": train_config("wake", on_table),
-            "vsmc": train_config("vsmc", sweeps=self.sweeps),
-            "sac": sac_config(alpha=self.alpha, gamma=self.gamma, steps=self.steps),
+    def _train(self, mdp: Problem) -> dict[str, Posterior]:
+        sac = SacConfig(alpha=self.alpha, gamma=self.gamma, steps=self.steps)
+        configs: dict[str, MethodConfig] = {
+            "wake": WakeConfig(),
+            "VSMC": VsmcConfig(sweeps=self.sweeps),
+            f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g})": sac,
         }
-        names = {"wake": "wake", "vsmc": "VSMC", "sac": f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g})"}
         found = {}
-        for method, config in configs.items():
-            with training_progress(config, self.seeds) as progress:
-                found[names[method]] = train(
-                    mdp, method, config, seed=self.seed, seeds=self.seeds, progress=progress
-                )
+        for name, config in configs.items():
+            with progress_bar(self.seeds) as progress:
+                found[name] = infer(mdp, config, seed=self.seed, seeds=self.seeds, progress=progress)
         return found
 
 
@@ -161,7 +154,7 @@ def comparison_table(domain: str, result: Comparison) -> Table:
     return table
 
 
-def comparison_figure(mdp: AnyProblem, result: Comparison) -> Figure:
+def comparison_figure(mdp: Problem, result: Comparison) -> Figure:
     """Draw all policies side by side."""
     shown = [answer for answer in result.answers if answer.name != "uniform"]
     return policy_figure(

@@ -15,7 +15,7 @@ from rich.table import Table
 from polinfer.analysis.explanation import Choice, Explanation, as_json, explain
 from polinfer.cli.output import OutputFlags, number, print_json, remarks, tables
 from polinfer.core.errors import check_at_least
-from polinfer.posterior.saving import load
+from polinfer.runs.folder import load
 
 _SHOWN_ACTIONS = 5  # of a state, the most probable
 

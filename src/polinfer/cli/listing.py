@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from polinfer.cli.output import OutputFlags, print_json, tables
-from polinfer.methods.registry import METHODS
+from polinfer.methods import METHODS
 from polinfer.problems.registry import Domain, list_domains, list_schemes
 from polinfer.reproduce.experiments import EXPERIMENTS
 
@@ -33,7 +33,10 @@ class List(OutputFlags):
                         {"name": s.name, "summary": s.summary, "example": s.example}
                         for s in list_schemes().values()
                     ],
-                    "methods": [{"name": name, "summary": text} for name, text in METHODS.items()],
+                    "methods": [
+                        {"name": name, "summary": method.summary, "needs": str(method.needs)}
+                        for name, method in METHODS.items()
+                    ],
                     "experiments": [
                         {"name": e.name, "summary": e.about, "place": e.place} for e in EXPERIMENTS.values()
                     ],
@@ -70,9 +73,9 @@ def _elsewhere() -> Table:
 
 
 def _methods() -> Table:
-    table = _table("methods", "method", "what it does")
-    for name, text in METHODS.items():
-        table.add_row(name, text)
+    table = _table("methods", "method", "what it does", "needs")
+    for name, method in METHODS.items():
+        table.add_row(name, method.summary, str(method.needs))
     return table
 
 

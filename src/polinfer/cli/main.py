@@ -5,47 +5,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated
-
-import tyro
+from typing import Any
 
 from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
 from polinfer.cli.listing import List
 from polinfer.cli.output import remarks, tables
+from polinfer.cli.parser import parse
 from polinfer.cli.path import Path
-from polinfer.cli.plan import Plan
+from polinfer.cli.plan import Plan, method_of, plan_command
 from polinfer.cli.report import Report
 from polinfer.cli.reproduce import Reproduce
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, suggest
+from polinfer.methods import DEFAULT_METHOD
 
-Command = (
-    Annotated[List, tyro.conf.subcommand("list")]
-    | Annotated[Plan, tyro.conf.subcommand("plan")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Path, tyro.conf.subcommand("path")]
-    | Annotated[Explain, tyro.conf.subcommand("explain")]
-    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
-)
+COMMANDS: dict[str, Any] = {
+    "list": List,
+    "plan": Plan,
+    "compare": Compare,
+    "path": Path,
+    "explain": Explain,
+    "reproduce": Reproduce,
+    "report": Report,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
         tables().print(f"polinfer {version('polinfer')}")
         return 0
-    command = tyro.cli(
-        Command,
-        prog="polinfer",
-        description="Planning in Markov decision processes as Bayesian inference over policies.",
-        args=arguments,
-        config=(tyro.conf.OmitSubcommandPrefixes,),
-    )
+    if not words or words[0] in ("-h", "--help"):
+        tables().print(_overview(), markup=False)
+        raise SystemExit(0 if words else 2)
     try:
-        command.run()
+        _parse(words).run()
     except PolinferError as error:
-        if command.debug:
+        if "--debug" in words:
             raise
         remarks().print(f"polinfer: {error}", style="red", markup=False, soft_wrap=True)
         return 2
@@ -55,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         # A folder that cannot be written, a disk that is full: the user's to mend.
-        if command.debug:
+        if "--debug" in words:
             raise
         where = f" ({error.filename})" if error.filename else ""
         remarks().print(
@@ -66,3 +63,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         remarks().print("polinfer: stopped")
         return 130
     return 0
+
+
+def _parse(words: list[str]) -> Any:
+    name, rest = words[0], words[1:]
+    if name not in COMMANDS:
+        raise PolinferError(
+            f"unknown command {name!r}{suggest(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+        )
+    prog = f"polinfer {name}"
+    if name != "plan":
+        return parse(COMMANDS[name], prog, rest)
+    method = method_of(rest)
+    general_help = method is None and bool({"-h", "--help"} & set(rest))
+    shown = None if general_help else method or DEFAULT_METHOD
+    return parse(plan_command(shown), prog, rest, method=shown)
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    lines = [
+        "Planning in Markov decision processes as Bayesian inference over policies.",
+        "",
+        "usage: polinfer COMMAND [...]      'polinfer COMMAND --help' tells more about one",
+        "",
+    ]
+    for name, command in COMMANDS.items():
+        lines.append(f"  {name:<{width}}{(command.__doc__ or '').splitlines()[0]}")
+    return "\n".join([*lines, "", "Start with: polinfer plan gridworld/multimodal --reward-scale 2"])

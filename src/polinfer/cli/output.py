@@ -6,18 +6,17 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from polinfer.actor_critic.config import SacConfig
 from polinfer.core.files import plain
-from polinfer.learning.fit import Config
-from polinfer.posterior.trace import AnyTrace, SacTrace
+from polinfer.core.progress import Progress as ReportProgress
+from polinfer.core.progress import Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +50,29 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 @contextmanager
-def enumeration_progress() -> Iterator[Callable[[int, int], None]]:
-    """Show progress while policies are enumerated, if that takes more than a moment."""
+def progress_bar(seeds: int = 1) -> Iterator[ReportProgress]:
+    """Show how far a computation is, how fast, and how long it will take; nothing if it is over at once."""
     bar = Progress(
-        TextColumn("enumerating policies"),
+        TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
         console=remarks(),
-        transient=True,
     )
-    task = bar.add_task("", total=None)
+    task = bar.add_task("starting", total=None, state="compiling ...")
+    marks: list[tuple[float, float]] = []
 
-    def report(done: int, total: int) -> None:
-        if done < total:
+    def report(now: Report) -> None:
+        marks.append((time.perf_counter(), now.done))
+        if now.done < now.total and not bar.live.is_started:
             bar.start()
-        bar.update(task, completed=done, total=total)
+        bar.update(
+            task,
+            completed=now.done,
+            total=now.total,
+            description=now.unit,
+            state=f"{_amount(now.done)} of {_amount(now.total)}{_speed(marks, seeds)}  {now.note}".rstrip(),
+        )
 
     try:
         yield report
@@ -75,55 +81,13 @@ def enumeration_progress() -> Iterator[Callable[[int, int], None]]:
             bar.stop()
 
 
-@contextmanager
-def sampling_progress(method: str) -> Iterator[Callable[[float, float], None]]:
-    """Show how far the reward scale, or the number of sweeps, has come."""
-    name = "reward scale" if method == "tempered" else "sweeps"
-    bar = Progress(
-        TextColumn(name),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=remarks(),
-    )
-    task = bar.add_task("", total=None, state="compiling ...")
-
-    def report(done: float, total: float) -> None:
-        bar.update(task, completed=done, total=total, state=f"{done:.3g} of {total:g}")
-
-    with bar:
-        yield report
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
 
 
-@contextmanager
-def training_progress(config: Config, seeds: int) -> Iterator[Callable[[int, AnyTrace], None]]:
-    """Show speed, time left, and how training goes: log Z-hat and effective sample size, or returns."""
-    sac = isinstance(config, SacConfig)
-    bar = Progress(
-        TextColumn("steps" if sac else "sweeps"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=remarks(),
-    )
-    total = config.steps if isinstance(config, SacConfig) else config.updates * config.sweeps_per_update
-    task = bar.add_task("", total=total, state="compiling ...")
-    marks: list[tuple[float, int]] = []
-
-    def report(done: int, trace: AnyTrace) -> None:
-        marks.append((time.perf_counter(), done))
-        (then, first), (now, last) = marks[0], marks[-1]
-        speed = f"{(last - first) * seeds / (now - then):,.0f}/s  " if now > then else ""
-        bar.update(task, completed=min(done, total), state=speed + _last_of(trace))
-
-    with bar:
-        yield report
-
-
-def _last_of(trace: AnyTrace) -> str:
-    if isinstance(trace, SacTrace):
-        gained, entropy = float(trace.episode_return[-1].mean()), float(trace.entropy[-1].mean())
-        return f"return {gained:.3f}  entropy {entropy:.3f}"
-    evidence, ess = float(trace.log_evidence[-1].mean()), float(trace.ess[-1].mean())
-    return f"log Z-hat {evidence:.3f}  ESS {100 * ess:.0f}%"
+def _speed(marks: list[tuple[float, float]], seeds: int) -> str:
+    (then, first), (now, last) = marks[0], marks[-1]
+    # A share, such as the reward scale on its way to 1, has no speed worth showing.
+    if now <= then or last - first < 10:
+        return ""
+    return f"  {(last - first) * seeds / (now - then):,.0f}/s"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -13,20 +11,12 @@ import numpy as np
 import tyro
 from rich import box
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from polinfer.analysis.reward_path import (
-    DEFAULT_SCALES,
-    ENUMERATED,
-    ScalePath,
-    as_json,
-    check_scales,
-    scale_path,
-)
-from polinfer.annealing import TemperedConfig
-from polinfer.cli.output import OutputFlags, number, print_json, remarks, tables
-from polinfer.cli.problem import Problem
+from polinfer.analysis.reward_path import DEFAULT_SCALES, ENUMERATED, ScalePath, as_json, scale_path
+from polinfer.annealing.config import TemperedConfig, check_scales
+from polinfer.cli.output import OutputFlags, number, print_json, progress_bar, remarks, tables
+from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import write_json
 from polinfer.plots.path import path_figure
@@ -45,7 +35,7 @@ class Path(OutputFlags):
     'polinfer path tireworld/4 --scales 0.1 1 10 --out runs/path'.
     """
 
-    problem: tyro.conf.OmitArgPrefixes[Problem]
+    problem: tyro.conf.OmitArgPrefixes[ProblemFlags]
     scales: tuple[float, ...] = ()
     """The reward scales, one by one; without them, a grid of equal ratios."""
     first: Annotated[float | None, tyro.conf.arg(name="from")] = None
@@ -71,13 +61,13 @@ class Path(OutputFlags):
         """Compute, print, draw."""
         started = time.perf_counter()
         scales = self._scales()
-        config = TemperedConfig(policies=self.policies, islands=self.islands, scales=scales)
+        config = TemperedConfig(policies=self.policies, islands=self.islands)
         check_at_least("limit", self.limit, 0)
         mdp = self.problem.make()
         folder = self.out
         if folder is not None:
             check_free(folder, self.overwrite)
-        with _progress() as progress:
+        with progress_bar() as progress:
             path = scale_path(mdp, scales, config, seed=self.seed, limit=self.limit, progress=progress)
         record = {
             "domain": self.problem.domain,
@@ -86,7 +76,7 @@ class Path(OutputFlags):
             "horizon": path.table.horizon,
             "seconds": time.perf_counter() - started,
             "seed": self.seed,
-            "settings": None if path.enumerated else asdict(config),
+            "settings": None if path.enumerated else config.to_dict(),
             **as_json(path),
         }
         if folder is not None:
@@ -114,22 +104,6 @@ class Path(OutputFlags):
         if not first < last:
             raise PolinferError(f"--from must be below --to, got {first:g} and {last:g}")
         return check_scales(float(scale) for scale in np.geomspace(first, last, points))
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[float], None]]:
-    """Show how far along the path is."""
-    bar = Progress(
-        TextColumn("reward scales"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        console=remarks(),
-        transient=True,
-    )
-    task = bar.add_task("", total=1.0)
-    with bar:
-        yield lambda share: bar.update(task, completed=share)
 
 
 def path_table(domain: str, path: ScalePath) -> Table:

@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from polinfer.analysis.evaluation import Mode, evaluate
 from polinfer.analysis.summary import summarise
-from polinfer.cli.output import (
-    OutputFlags,
-    enumeration_progress,
-    print_json,
-    remarks,
-    sampling_progress,
-    tables,
-    training_progress,
-)
-from polinfer.cli.plan_tables import plan_tables
-from polinfer.cli.problem import Problem
-from polinfer.cli.settings import (
-    SacFlags,
-    TemperedFlags,
-    TrainFlags,
-    config_of_flags,
-    refuse_all,
-    sampling_config_of,
-)
+from polinfer.cli.flags import config_of_flags, flags_of
+from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
+from polinfer.cli.problem_flags import ProblemFlags
+from polinfer.cli.run_tables import run_tables
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import write_json
-from polinfer.exact.enumeration import DEFAULT_LIMIT
-from polinfer.learning.fit import Config, check_request
-from polinfer.methods.inference import has_table, infer_exact, infer_sampled
+from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
-from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.saving import save
-from polinfer.problems.registry import Problem as AnyProblem
 from polinfer.problems.tabular.files import SUFFIXES
-from polinfer.runs.folder import SUMMARY, choose_folder, train_in_folder
+from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder
+
+_UNPREFIXED: Any = tyro.conf.OmitArgPrefixes  # applied to a type that is made at run time
 
 
 @dataclass(frozen=True)
@@ -52,25 +36,17 @@ class Plan(OutputFlags):
     'polinfer plan gridworld/ablation --method exact', 'polinfer plan blackjack --method sac --alpha 0.1'.
     """
 
-    problem: tyro.conf.OmitArgPrefixes[Problem]
-    method: Literal["vsmc", "svi", "iwae", "wake", "tempered", "particles", "exact", "sac"] = "wake"
+    problem: tyro.conf.OmitArgPrefixes[ProblemFlags]
+    method: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_METHOD
     """How: see 'polinfer list'."""
     seeds: int = 1
-    """Independent runs, trained at once."""
+    """Independent runs at once, where the method can."""
     seed: int = 0
     """The first seed."""
-    train: tyro.conf.OmitArgPrefixes[TrainFlags] = field(default_factory=TrainFlags)
-    """Settings of training for vsmc, svi, iwae and wake, and of sweeps for particles; width and depth are
-    those of sac's networks, too."""
-    sac: tyro.conf.OmitArgPrefixes[SacFlags] = field(default_factory=SacFlags)
-    """Settings of soft actor-critic; those that are left out come from the preset."""
-    tempered: tyro.conf.OmitArgPrefixes[TemperedFlags] = field(default_factory=TemperedFlags)
-    """Settings of tempered sampling."""
-    limit: int = DEFAULT_LIMIT
-    """For 'exact': the largest number of policies to enumerate."""
     episodes: int = 10_000
-    """Episodes per seed that the result is evaluated on ('exact' is evaluated exactly)."""
-    mode: Mode = "resample"
+    """Episodes per seed that the result is evaluated on; a method that knows whole policies is evaluated
+    exactly."""
+    mode: Mode = "stepwise"
     """Execution: draw an action at every step, as the paper does, or one policy per episode (thompson)."""
     out: Path | None = None
     """The run folder; a new one under runs/ by default."""
@@ -78,36 +54,39 @@ class Plan(OutputFlags):
     """Go on with the run in --out where it was stopped."""
     overwrite: bool = False
     """Allow --out to be a folder that holds a run, and replace it."""
+    config: Any = None  # replaced by the flags of a method, see `plan_command`
 
     def run(self) -> None:
         """Infer, evaluate, print, draw."""
         started = time.perf_counter()
         mdp = self.problem.make()
+        method = method_named(self.method)
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
+        if self.resume and not method.resumable:
+            raise PolinferError(f"method {self.method!r} has nothing to resume; leave out --resume")
         check_at_least("episodes", self.episodes, 1)
-        if self.limit != DEFAULT_LIMIT and self.method != "exact":
-            raise PolinferError(
-                f"method {self.method!r} has no setting 'limit'; it belongs to method 'exact'"
+        # Everything is checked before the folder is touched: a bad request loses nothing.
+        _, config = resolve(mdp, config_of_flags(method, self.config))
+        method.check(mdp, config, seed=self.seed, seeds=self.seeds)
+        folder = self._folder()
+        with progress_bar(self.seeds) as progress:
+            posterior = infer_in_folder(
+                mdp,
+                config,
+                folder,
+                seed=self.seed,
+                seeds=self.seeds,
+                resume=self.resume,
+                progress=progress,
             )
-        if self.method in ("exact", "tempered", "particles"):
-            posterior = self._solve(mdp)
-            folder = self._folder()
-            save(posterior, folder)
-        else:
-            # Everything is checked before the folder is touched: a bad request loses nothing.
-            on_table = self.method == "wake" and has_table(mdp)
-            config = config_of_flags(self.method, self.train, self.sac, on_table)
-            check_request(mdp, config, self.seed, self.seeds)
-            folder = self._folder()
-            posterior = self._train(mdp, config, folder)
         evaluation = evaluate(
             mdp,
             posterior,
             episodes=self.episodes,
             mode=self.mode,
             seed=self.seed,
-            exactly=posterior.policies is not None and self.mode == "resample",
+            exactly=posterior.policies is not None and self.mode == "stepwise",
         )
         record: dict[str, Any] = {
             "domain": self.problem.domain,
@@ -120,26 +99,12 @@ class Plan(OutputFlags):
         if self.json:
             print_json(record)
             return
-        tables().print(*plan_tables(record))
-        for line in record["diagnostics"]:
-            remarks().print(line, markup=False)
+        tables().print(*run_tables(record))
+        for finding in record["diagnostics"]:
+            remarks().print(finding["sentence"], markup=False)
         remarks().print(
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False
         )
-
-    def _solve(self, mdp: AnyProblem) -> Posterior:
-        """Answer by a method that does not train."""
-        if self.seeds != 1:
-            raise PolinferError(f"method {self.method!r} has one answer; leave out --seeds")
-        if self.resume:
-            raise PolinferError(f"method {self.method!r} has nothing to resume; leave out --resume")
-        if self.method == "exact":
-            refuse_all(self.method, self.train, self.sac)
-            with enumeration_progress() as enumerated:
-                return infer_exact(mdp, limit=self.limit, progress=enumerated)
-        config = sampling_config_of(self.method, self.train, self.sac, self.tempered)
-        with sampling_progress(self.method) as sampled:
-            return infer_sampled(mdp, self.method, config, seed=self.seed, progress=sampled)
 
     def _folder(self) -> Path:
         if self.resume and self.out is not None:
@@ -148,15 +113,32 @@ class Plan(OutputFlags):
         stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)
         return choose_folder(self.out, f"{stem}-{self.method}", self.overwrite)
 
-    def _train(self, mdp: AnyProblem, config: Config, folder: Path) -> Posterior:
-        with training_progress(config, self.seeds) as trained:
-            return train_in_folder(
-                mdp,
-                self.method,
-                config,
-                folder,
-                seed=self.seed,
-                seeds=self.seeds,
-                resume=self.resume,
-                progress=trained,
-            )
+
+def method_of(arguments: list[str]) -> str | None:
+    """Return the method that is named among the words, None where none is."""
+    for word, after in pairwise([*arguments, ""]):
+        if word == "--method":
+            return after
+        if word.startswith("--method="):
+            return word.partition("=")[2]
+    return None
+
+
+@lru_cache(maxsize=32)
+def plan_command(method: str | None) -> Any:
+    """Return `Plan` with the flags of one method; with None, without any, for the general help."""
+    told = Annotated[str, tyro.conf.arg(metavar="NAME", help=_method_help())]
+    fields: list[tuple[str, Any, Any]] = [("method", told, field(default=method or DEFAULT_METHOD))]
+    if method is not None:
+        flags, unprefixed = flags_of(method_named(method).Config), _UNPREFIXED
+        fields.append(("config", unprefixed[flags], field(default_factory=flags)))
+    else:
+        fields.append(("config", Annotated[None, tyro.conf.Suppress], field(default=None)))
+    return make_dataclass("Plan", fields, bases=(Plan,), frozen=True, namespace={"__doc__": Plan.__doc__})
+
+
+def _method_help() -> str:
+    return (
+        f"How: one of {', '.join(METHODS)}. 'polinfer list' says what each does, "
+        "'polinfer plan --method NAME --help' shows its settings."
+    )

@@ -154,10 +154,10 @@ def _running(todo: list[Unit], store: Store) -> str:
     parts = []
     for unit in todo:
         try:
-            done = int(read_json(store.scratch(unit) / PROGRESS)["done"])
+            now = read_json(store.scratch(unit) / PROGRESS)
+            done, total = float(now["done"]), float(now["total"])
         except (PolinferError, KeyError, TypeError, ValueError):
             continue
-        total = int(unit.settings.get("steps", unit.settings.get("sweeps", 0)))
         if 0 < done < total:
-            parts.append(f"{unit.domain} {unit.method} {100 * done // total}%")
+            parts.append(f"{unit.domain} {unit.method} {100 * done / total:.0f}%")
     return ", ".join(parts[:4])

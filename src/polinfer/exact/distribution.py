@@ -23,8 +23,8 @@ class ReturnSummary(NamedTuple):
     std: float
     q05: float | None  # the smallest return with at least 5% at or below it
     q95: float | None
-    tail05: float | None  # the mean of the returns at or below q05
-    tail95: float | None  # the mean of the returns at or above q95
+    cvar05: float | None  # the mean of the returns at or below q05
+    cvar95: float | None  # the mean of the returns at or above q95
 
 
 class ReturnDistribution(NamedTuple):

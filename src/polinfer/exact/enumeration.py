@@ -63,6 +63,26 @@ class _Sums(NamedTuple):
     reached: Array  # [f, A] mass times the probability of visiting
 
 
+def check_enumerable(
+    table: TabularMDP, limit: int = DEFAULT_LIMIT, horizon: int | None = None
+) -> tuple[NDArray[np.int64], int]:
+    """Return the decision states and the number of policies, or refuse a problem that has too many."""
+    decision = decision_states(table, table.horizon if horizon is None else horizon)
+    count = count_policies(table, decision)
+    if count > limit:
+        raise TooLargeError(
+            f"{_written(count)} deterministic policies are more than the limit of {limit:,}; raise it "
+            "(--limit), or estimate the posterior by sampling instead of enumerating it"
+        )
+    size = max(_BATCH, table.num_actions) * len(decision) ** 2 * 8
+    if size > _MAX_BYTES:
+        raise TooLargeError(
+            f"{len(decision):,} decision states need matrices of {size / 2**30:.1f} GiB; "
+            "estimate the posterior by sampling instead of enumerating it"
+        )
+    return decision, count
+
+
 def policy_posterior(
     table: TabularMDP,
     *,
@@ -116,19 +136,7 @@ def policy_posterior(
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     if target not in ("expectation", "exponential"):
         raise PolinferError(f"target must be 'expectation' or 'exponential', got {target!r}")
-    decision = decision_states(table, steps)
-    count = count_policies(table, decision)
-    if count > limit:
-        raise TooLargeError(
-            f"{_written(count)} deterministic policies are more than the limit of {limit:,}; raise it "
-            "(--limit), or estimate the posterior by sampling instead of enumerating it"
-        )
-    size = max(_BATCH, table.num_actions) * len(decision) ** 2 * 8
-    if size > _MAX_BYTES:
-        raise TooLargeError(
-            f"{len(decision):,} decision states need matrices of {size / 2**30:.1f} GiB; "
-            "estimate the posterior by sampling instead of enumerating it"
-        )
+    decision, count = check_enumerable(table, limit, steps)
     keep = min(check_at_least("top", top, 1), count)
     with jax.enable_x64(True):
         problem = _reduce(table, decision)

@@ -69,3 +69,10 @@ def reach_policy(
         if mass.sum() > 0:
             reach[state] = mass / mass.sum()
     return reach
+
+
+def pool(log_evidence: Floats) -> tuple[float, float]:
+    """Return the logarithm of the islands' mean evidence, and its standard error."""
+    relative = np.exp(log_evidence - log_evidence.max())
+    stderr = relative.std(ddof=1) / relative.mean() / np.sqrt(len(relative))
+    return float(np.log(relative.mean()) + log_evidence.max()), float(stderr)

@@ -1,4 +1,4 @@
-"""The settings of training."""
+"""The settings of training, in groups: a method's configuration is put together from those that it has."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from polinfer.core.errors import PolinferError, check_at_least, check_share
-from polinfer.learning.objective import Baseline, Objective, Weights
+from polinfer.learning.objective import Baseline, Objective
 from polinfer.smc.config import SweepConfig
 from polinfer.smc.proposal import ProposalKind
+from polinfer.smc.weights import Weights
 
 
-@dataclass(frozen=True)
-class TrainConfig:
-    """How a proposal is fitted.  The defaults are the paper's where it prints one."""
+@dataclass(frozen=True, kw_only=True)
+class OptimiserFields:
+    """How the proposal is represented and optimised."""
 
-    sweep: SweepConfig = field(default_factory=SweepConfig)
     sweeps: int = 50_000
     """SMC sweeps per seed."""
     sweeps_per_update: int = 1
@@ -25,22 +25,30 @@ class TrainConfig:
     """Initial rate of Adam; the paper uses 1e-5 to 3e-4, by domain."""
     final_rate_share: float = 0.1
     """The cosine decay ends at this share of the initial rate."""
-    objective: Objective = "surrogate"
-    """What an update ascends: the paper's surrogate, or the fit to the weighted particles (wake)."""
-    surrogate_share: float = 0.0
-    """Share of the paper's surrogate in what 'wake' ascends, for a higher log Z-hat from few particles; what
-    is learned is then not the posterior."""
-    weights: Weights = "worlds"
-    """What 'wake' weighs a policy by at the end of a sweep: its return in the sweep's worlds, or, on tables,
-    its exact J.  With exact weights few worlds do not bias the answer."""
-    baseline: Baseline = "none"
-    """Control variate of the score term; 'none' as the paper."""
     proposal: ProposalKind = "network"
     """A network on the encoded state, or a table of logits."""
     width: int = 64
     """Units per hidden layer of the network."""
     depth: int = 2
     """Hidden layers of the network."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineFields:
+    """The control variate of the surrogate's score term."""
+
+    baseline: Baseline = "none"
+    """Control variate of the score term; 'none' as the paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(OptimiserFields, BaselineFields):
+    """How a proposal is fitted.  The defaults are the paper's where it prints one."""
+
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    objective: Objective = "surrogate"  # the paper's, or the fit to the weighted particles (wake)
+    surrogate_share: float = 0.0  # of the paper's surrogate in what wake ascends
+    weights: Weights = "worlds"  # what wake weighs a policy by: its worlds' return, or its exact J
 
     def __post_init__(self) -> None:
         for name in ("sweeps", "sweeps_per_update", "width"):

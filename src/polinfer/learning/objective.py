@@ -17,7 +17,6 @@ from polinfer.smc.record import Sweep
 
 Baseline = Literal["none", "running", "leave-one-out"]
 Objective = Literal["surrogate", "wake"]
-Weights = Literal["worlds", "exact"]
 
 
 def evidence_to_go(sweep: Sweep) -> Array:

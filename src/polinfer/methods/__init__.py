@@ -1,1 +1,40 @@
-"""Methods of inference: a file each, found by name in one registry."""
+"""Methods of inference: a file each, and one line below."""
+
+from polinfer.actor_critic.config import SacConfig
+from polinfer.annealing.config import TemperedConfig
+from polinfer.methods.base import Method, Needs
+from polinfer.methods.exact import Exact, ExactConfig
+from polinfer.methods.inference import DEFAULT_METHOD, infer, resolve
+from polinfer.methods.iwae import Iwae, IwaeConfig
+from polinfer.methods.particles import Particles, ParticlesConfig
+from polinfer.methods.registry import METHODS, method_named, read_config, register_method
+from polinfer.methods.sac import Sac
+from polinfer.methods.svi import Svi, SviConfig
+from polinfer.methods.tempered import Tempered
+from polinfer.methods.vsmc import Vsmc, VsmcConfig
+from polinfer.methods.wake import Wake, WakeConfig
+from polinfer.posterior.config import MethodConfig
+
+for _method in (Vsmc, Svi, Iwae, Wake, Tempered, Particles, Exact, Sac):
+    register_method(_method)
+
+__all__ = [
+    "DEFAULT_METHOD",
+    "METHODS",
+    "ExactConfig",
+    "IwaeConfig",
+    "Method",
+    "MethodConfig",
+    "Needs",
+    "ParticlesConfig",
+    "SacConfig",
+    "SviConfig",
+    "TemperedConfig",
+    "VsmcConfig",
+    "WakeConfig",
+    "infer",
+    "method_named",
+    "read_config",
+    "register_method",
+    "resolve",
+]

@@ -25,7 +25,7 @@ from polinfer.plots import (
     training_figure,
 )
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.trace import AnyTrace, SacTrace
+from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import Advising, Blackjack, GridWorld, Tireworld
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
@@ -76,27 +76,28 @@ def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list
     if distribution is not None:
         figures["returns.png"] = return_figure({posterior.method: distribution})
     trace = posterior.trace
-    if len(trace[0]) > 1:
-        figures["training.png"] = training_figure(_curves(trace), trace[0], trace._fields[0])
+    if len(trace) > 1:
+        figures["training.png"] = training_figure(_curves(trace), trace.done, trace.unit)
     for name, figure in figures.items():
         save_figure(figure, folder / name)
     return [folder / name for name in figures]
 
 
-def _curves(trace: AnyTrace) -> dict[str, NDArray[np.float32]]:
-    if isinstance(trace, SacTrace):
-        return {
-            "return of an episode": trace.episode_return.T,
-            "entropy of the policy": trace.entropy.T,
-            "loss of the critics": trace.critic_loss.T,
-            "alpha": trace.alpha.T,
-        }
-    return {
-        "log Z-hat": trace.log_evidence.T,
-        "ESS / particles": trace.ess.T,
-        "unique ancestors / particles": trace.unique_ancestors.T,
-        "gradient signal / noise": trace.gradient_snr.T,
-    }
+_CURVES = {
+    "episode_return": "return of an episode",
+    "entropy": "entropy of the policy",
+    "critic_loss": "loss of the critics",
+    "alpha": "alpha",
+    "log_evidence": "log Z-hat",
+    "ess": "ESS / particles",
+    "unique_ancestors": "unique ancestors / particles",
+    "gradient_snr": "gradient signal / noise",
+}
+"""The columns of a trace that are drawn, with their titles."""
+
+
+def _curves(trace: Trace) -> dict[str, NDArray[np.float32]]:
+    return {title: trace[name].T for name, title in _CURVES.items() if name in trace}
 
 
 def _returns_of(posterior: Posterior, evaluation: Evaluation) -> ReturnDistribution | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,9 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.noise import as_uniform, query_words, seed_words
 from polinfer.core.protocol import MDP, State, invert_cumulative
 from polinfer.exact.solution import PolicyPosterior
-from polinfer.posterior.trace import AnyTrace, empty_trace, pick_seed
+from polinfer.posterior.config import MethodConfig
+from polinfer.posterior.saving import save
+from polinfer.posterior.trace import Trace
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
@@ -36,8 +38,9 @@ class Chance(NamedTuple):
 class Posterior:
     """A posterior over deterministic policies, or several of them, one per seed.
 
-    Where there are several seeds, answers have a leading seed axis, and ``posterior[i]`` is one of them.
-    What ``sac`` returns has the same form, but is no posterior: it is the policy of a baseline.
+    ``posterior[i]`` is the one of seed i; answers to questions about a state are means over seeds, and
+    `table_probs` has the seed axis.  What ``sac`` returns has the same form, but is no posterior: it is the
+    policy of a baseline.
 
     Attributes
     ----------
@@ -45,28 +48,32 @@ class Posterior:
         The problem as the user gave it.
     view
         The problem as the engine saw it: the same, a table of it, or the encoded states of a simulator.
-    method
-        One of `polinfer list`: ``vsmc``, ``svi``, ``iwae``, ``wake``, ``tempered``, ``particles``, ``exact``,
-        ``sac``.
+    config
+        The method's configuration, every default filled in.
     proposal
         The fitted ``q(a|s)``, or the actor of ``sac``; every leaf with a leading seed axis.
-    settings
-        Everything that it was asked with.
+    seeds, seed
+        How many independent runs it holds, and the first one's seed.
     trace
-        How training went.
+        How the run went.
     policies
-        What is known of whole policies, from ``exact``, ``tempered`` and ``particles``: evidence, reach
-        policy, the most probable policies, and draws; None where there is only a proposal.
+        What is known of whole policies, from methods that sample or enumerate them: evidence, reach policy,
+        the most probable policies, and draws; None where there is only a proposal.
     """
 
     mdp: Problem
     view: MDP
-    method: str
+    config: MethodConfig
     proposal: Proposal
-    seeds: int
-    settings: dict[str, Any] = field(default_factory=dict)
-    trace: AnyTrace = field(default_factory=lambda: empty_trace(1))
+    seeds: int = 1
+    seed: int = 0
+    trace: Trace = field(default_factory=Trace)
     policies: PolicyPosterior | None = None
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.config.method
 
     def __repr__(self) -> str:
         problem = type(self.mdp).__name__
@@ -75,27 +82,35 @@ class Posterior:
     def __getitem__(self, member: int) -> Posterior:
         if not -self.seeds <= member < self.seeds:
             raise IndexError(f"seed {member} of {self.seeds}")
-        picked = [member % self.seeds]
-        return Posterior(
-            self.mdp,
-            self.view,
-            self.method,
-            jax.tree.map(lambda leaf: leaf[np.array(picked)], self.proposal),
-            1,
-            self.settings | ({"seed": self.settings["seed"] + picked[0]} if "seed" in self.settings else {}),
-            pick_seed(self.trace, picked[0]),
-            self.policies,
+        picked = member % self.seeds
+        return replace(
+            self,
+            proposal=jax.tree.map(lambda leaf: leaf[np.array([picked])], self.proposal),
+            seeds=1,
+            seed=self.seed + picked,
+            trace=self.trace.of_seed(picked),
         )
 
-    def log_probs(self, state: State) -> NDArray[np.float32]:
-        """Return ``log q(.|state)``: ``[A]``, or ``[seeds, A]`` where there are several seeds."""
-        rows = np.asarray(self._log_probs(self._to_view(state)))
-        picked: NDArray[np.float32] = rows[0] if self.seeds == 1 else rows
-        return picked
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """The states of the problem in the order of the rows of `table_probs`."""
+        if not isinstance(self.view, TabularMDP):
+            raise PolinferError("the states of a problem without a table are not listed")
+        table = self.view
+        return tuple(range(table.num_states)) if table is self.mdp else table.states
 
     def action_probs(self, state: State) -> NDArray[np.float32]:
-        """Return the probability of each action in `state`: ``[A]``, or ``[seeds, A]``."""
-        return np.exp(self.log_probs(state))
+        """Return the probability of each action in `state`, ``[A]``: the mean over seeds."""
+        probs: NDArray[np.float32] = self.action_probs_by_seed(state).mean(axis=0)
+        return probs
+
+    def action_probs_by_seed(self, state: State) -> NDArray[np.float32]:
+        """Return the probability of each action in `state` for each seed, ``[seeds, A]``."""
+        return np.exp(self.log_probs_by_seed(state))
+
+    def log_probs_by_seed(self, state: State) -> NDArray[np.float32]:
+        """Return ``log q(.|state)`` for each seed, ``[seeds, A]``; -inf where an action is illegal."""
+        return np.asarray(self._log_probs(self._to_view(state)))
 
     def sample_policy(self, seed: int, member: int = 0) -> SampledPolicy:
         """Draw one deterministic policy: it gives the same action whenever it is asked about a state."""
@@ -122,28 +137,39 @@ class Posterior:
             return Chance(share, float(np.hypot(np.sqrt(share * (1 - share) / len(drawn)), of_sample)))
         product = np.ones(self.seeds)
         for state, action in choices.items():
-            product *= np.atleast_2d(self.action_probs(state))[:, int(action)]
+            product *= self.action_probs_by_seed(state)[:, int(action)]
         return Chance(float(product.mean()), float(product.std() / np.sqrt(self.seeds)))
 
-    def predict(self, obs: State, deterministic: bool = False, seed: int | None = None) -> tuple[int, None]:
-        """Choose an action as stable-baselines does: ``(action, None)``.
+    def predict(
+        self,
+        observation: State,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        *,
+        seed: int | None = None,
+    ) -> tuple[int, Any]:
+        """Choose an action as Stable-Baselines3's policies do: ``(action, state)``.
 
         Parameters
         ----------
-        obs
+        observation
             A state of the problem.
+        state, episode_start
+            The hidden state of a recurrent policy, handed back unused: this one has none.
         deterministic
             Take the most probable action instead of drawing one.
         seed
             Makes the draw repeatable.
         """
-        probs = np.atleast_2d(self.action_probs(obs)).mean(axis=0).astype(np.float64)
+        del episode_start
+        probs = self.action_probs(observation).astype(np.float64)
         if deterministic:
-            return int(probs.argmax()), None
-        return int(np.random.default_rng(seed).choice(len(probs), p=probs / probs.sum())), None
+            return int(probs.argmax()), state
+        return int(np.random.default_rng(seed).choice(len(probs), p=probs / probs.sum())), state
 
     def table_probs(self) -> NDArray[np.float32] | None:
-        """Return the policies of all states, ``[seeds, S, A]``, where the view is a table."""
+        """Return the policies of all `states`, ``[seeds, S, A]``; None where the view is no table."""
         if not isinstance(self.view, TabularMDP):
             return None
         states = jnp.arange(self.view.num_states)
@@ -158,7 +184,7 @@ class Posterior:
         if self.policies.sampled_policies is None:
             raise PolinferError(
                 f"{self.policies.num_policies:,} policies were too many to keep for drawing whole ones; "
-                "use mode 'resample', or a smaller problem"
+                "use mode 'stepwise', or a smaller problem"
             )
         return jnp.asarray(self.policies.sampled_policies)
 
@@ -191,15 +217,7 @@ class Posterior:
 
     def save(self, folder: str | Path) -> None:
         """Write this posterior into `folder`; `polinfer.load` reads it back."""
-        from polinfer.posterior.saving import save  # noqa: PLC0415 - saving knows posteriors, not the other way
-
         save(self, folder)
-
-    def diagnostics(self) -> list[str]:
-        """Say in plain words what to think of the answer; the first line is the verdict."""
-        from polinfer.analysis.diagnostics import diagnose  # noqa: PLC0415 - the words depend on the data, not the other way
-
-        return diagnose(self)
 
 
 @dataclass(frozen=True)

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import (
+    Arrays,
     flatten_arrays,
     plain,
-    read_arrays,
     read_json,
-    unflatten_arrays,
     write_arrays,
     write_json,
 )
-from polinfer.core.protocol import MDP
-from polinfer.exact.solution import PolicyPosterior
-from polinfer.learning.fit import Config, initial_state, view_of
-from polinfer.methods.inference import config_for
-from polinfer.methods.registry import METHODS
-from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.trace import AnyTrace, trace_type
+from polinfer.posterior.config import MethodConfig
+from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
 from polinfer.problems.registry import Problem, make, spec_of
-from polinfer.problems.tabular import TabularMDP, load_table, save_table, tabulate
-from polinfer.smc.proposal import TableProposal
+from polinfer.problems.tabular import TabularMDP, load_table, save_table
+
+if TYPE_CHECKING:
+    from polinfer.posterior.posterior import Posterior
 
 FORMAT = "polinfer posterior"
-VERSION = 1
+VERSION = 2
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
+
+T = TypeVar("T")
+
+
+class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """The content of ``config.json``: what was asked."""
+
+    format: str
+    version: int
+    polinfer: str
+    method: str
+    config: dict[str, Any]
+    seed: int
+    seeds: int
+    problem: dict[str, Any]
 
 
 def describe_problem(mdp: Problem) -> dict[str, Any]:
@@ -68,64 +80,59 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: Problem | None)
     )
 
 
-def write_config(folder: Path, mdp: Problem, method: str, seeds: int, settings: dict[str, Any]) -> None:
-    """Write ``config.json``, and the table where the problem is one without a name."""
-    problem = describe_problem(mdp)
-    if "table" in problem:
-        assert isinstance(mdp, TabularMDP)
-        save_table(mdp, folder / TABLE)
-    write_json(
-        folder / CONFIG,
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "method": method,
-            "seeds": seeds,
-            "problem": problem,
-            "settings": settings,
-        },
+def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int) -> RunConfig:
+    """Return what ``config.json`` says of a run."""
+    return RunConfig(
+        format=FORMAT,
+        version=VERSION,
+        polinfer=version("polinfer"),
+        method=config.method,
+        config=plain(config.to_dict()),
+        seed=seed,
+        seeds=seeds,
+        problem=describe_problem(mdp),
     )
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Read ``config.json`` and check that it is ours."""
-    if not (folder / CONFIG).exists():
+def write_config(folder: Path, mdp: Problem, run: RunConfig) -> None:
+    """Write ``config.json``, and the table where the problem is one without a name."""
+    if "table" in run.problem:
+        assert isinstance(mdp, TabularMDP)
+        save_table(mdp, folder / TABLE)
+    write_json(folder / CONFIG, msgspec.to_builtins(run))
+
+
+def read_config(folder: Path) -> RunConfig:
+    """Read ``config.json`` and check that it is ours, and of a version that we read."""
+    path = folder / CONFIG
+    if not path.exists():
         raise PolinferError(f"{folder} holds no run ({CONFIG}: no such file); 'polinfer plan' makes one")
-    config = read_json(folder / CONFIG)
-    if config.get("format") != FORMAT:
-        raise PolinferError(f"{folder / CONFIG}: not the configuration of a polinfer run")
-    if config.get("version") != VERSION:
+    found = read_json(path)
+    if found.get("format") != FORMAT:
+        raise PolinferError(f"{path}: not the configuration of a polinfer run")
+    if found.get("version") != VERSION:
         raise PolinferError(
-            f"{folder / CONFIG}: format version {config.get('version')!r}; "
-            f"this polinfer reads version {VERSION}"
+            f"{path}: format version {found.get('version')!r}, and this polinfer reads version {VERSION}; "
+            "plan again, or read it with the polinfer that wrote it"
         )
-    if config.get("method") not in METHODS or not isinstance(config.get("seeds"), int):
-        raise PolinferError(f"{folder / CONFIG}: method or seeds are missing or unknown; the file is damaged")
-    return config
+    return convert(found, RunConfig, path)
 
 
-def config_of(settings: dict[str, Any], method: str, source: Path | None = None) -> Config:
-    """Return the training configuration in the settings of a run."""
+def convert(value: Any, kind: type[T], source: Path) -> T:
+    """Read what JSON gave as a typed record; anything else is refused with the file and the field."""
     try:
-        if method == "sac":
-            return config_for(method, **settings["sac"])
-        fields = dict(settings["train"])
-        sweep = fields.pop("sweep")
-        return config_for(method, **fields, **sweep)
-    except (KeyError, TypeError) as error:
-        where = "" if source is None else f"{source}: "
-        raise PolinferError(f"{where}the training settings are incomplete ({error})") from None
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise PolinferError(f"{source}: {error}") from None
 
 
 def save(posterior: Posterior, folder: str | Path) -> None:
-    """Write `posterior` into `folder`; `load` reads it back."""
+    """Write `posterior` into `folder`; `polinfer.load` reads it back."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise PolinferError(f"{folder} is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    arrays = flatten_arrays(posterior.proposal, "proposal") | flatten_arrays(
-        posterior.trace._asdict(), "trace"
-    )
+    arrays = flatten_arrays(posterior.proposal, "proposal") | trace_arrays(posterior.trace)
     if posterior.policies is not None:
         arrays |= {
             f"policies.{name}": np.asarray(value)
@@ -133,58 +140,21 @@ def save(posterior: Posterior, folder: str | Path) -> None:
             if value is not None
         }
     write_arrays(folder / POLICY, arrays)
-    write_config(folder, posterior.mdp, posterior.method, posterior.seeds, posterior.settings)
+    run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds)
+    write_config(folder, posterior.mdp, run)
 
 
-def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
-    """Read a posterior that `save` (or a run of ``polinfer plan``) wrote.
-
-    Parameters
-    ----------
-    folder
-        The folder.
-    mdp
-        The problem, needed only where it was made neither by `polinfer.make` nor from a table.
-    """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise PolinferError(f"{folder}: no such folder")
-    config = read_config(folder)
-    arrays = read_arrays(folder / POLICY)
-    method, seeds = config["method"], config["seeds"]
-    problem = remake_problem(config["problem"], folder, mdp)
-    source = folder / POLICY
-    trace = read_trace(arrays, method, source)
-    if method in ("exact", "tempered", "particles"):
-        view: MDP = tabulate(problem)
-        assert isinstance(view, TabularMDP)
-        shape = (1, view.num_states, view.num_actions)
-        template: Any = TableProposal(jnp.zeros(shape, jnp.float32))
-        known = _policies_from(arrays, source)
-    else:
-        trained = config_of(config["settings"], method, folder / CONFIG)
-        view = view_of(problem, trained).mdp
-        start = initial_state(problem, trained, 0, seeds)
-        template = start.learner.actor if method == "sac" else start.proposal
-        known = None
-    proposal = unflatten_arrays(template, arrays, "proposal", source)
-    return Posterior(problem, view, method, proposal, seeds, config["settings"], trace, known)
+def trace_arrays(trace: Trace) -> Arrays:
+    """Return a trace as named arrays."""
+    unit = np.frombuffer(trace.unit.encode(), np.uint8)
+    columns = {f"trace.{name}": np.asarray(rows) for name, rows in trace.columns.items()}
+    return {"trace:unit": unit, "trace:done": trace.done, **columns}
 
 
-def read_trace(arrays: dict[str, Any], method: str, source: Path) -> AnyTrace:
-    """Return the trace that was saved with `flatten_arrays`."""
-    kind = trace_type(method)
-    missing = [f for f in kind._fields if f"trace['{f}']" not in arrays]
+def read_trace(arrays: Arrays, source: Path) -> Trace:
+    """Return the trace that `trace_arrays` wrote."""
+    missing = [name for name in ("trace:unit", "trace:done") if name not in arrays]
     if missing:
-        raise PolinferError(f"{source}: trace {missing[0]!r} is missing; the file is damaged")
-    return kind(*(arrays[f"trace['{f}']"] for f in kind._fields))
-
-
-def _policies_from(arrays: dict[str, Any], source: Path) -> PolicyPosterior:
-    fields: dict[str, Any] = {}
-    for name in PolicyPosterior.__dataclass_fields__:
-        array = arrays.get(f"policies.{name}")
-        if array is None and name not in ("reach_policy", "sampled_policies", "policy_stderr"):
-            raise PolinferError(f"{source}: {name!r} is missing; the file is damaged")
-        fields[name] = array.item() if array is not None and array.ndim == 0 else array
-    return PolicyPosterior(**fields)
+        raise PolinferError(f"{source}: {missing[0]!r} is missing; the file is damaged")
+    columns = {name[6:]: rows for name, rows in arrays.items() if name.startswith("trace.")}
+    return Trace(arrays["trace:unit"].tobytes().decode(errors="replace"), arrays["trace:done"], columns)

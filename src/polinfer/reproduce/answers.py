@@ -11,8 +11,8 @@ from polinfer import exact
 from polinfer.analysis.references import reference_for
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.solution import Floats
-from polinfer.learning.fit import initial_state, settings_of, view_of
-from polinfer.methods.inference import train_config
+from polinfer.learning.fit import initial_proposal, view_for
+from polinfer.methods import VsmcConfig
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import make
 from polinfer.problems.tabular import TabularMDP
@@ -38,9 +38,9 @@ def answer(unit: Unit) -> Outcome:
 
 def _untrained(mdp: Any) -> Posterior:
     """Return the policy that training starts from: uniform, on problems of any size."""
-    config = train_config("vsmc")
-    proposal = initial_state(mdp, config, 0, 1).proposal
-    return Posterior(mdp, view_of(mdp, config).mdp, "vsmc", proposal, 1, settings_of(config, 0))
+    config = VsmcConfig()
+    proposal = initial_proposal(mdp, config.training(), 0, 1)
+    return Posterior(mdp, view_for(mdp, config.training()), config, proposal)
 
 
 def _posterior(mdp: Any, table: TabularMDP) -> Outcome:

@@ -10,11 +10,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from polinfer.methods import METHODS
 from polinfer.reproduce.assumptions import SAC_GAMMA, SAC_PRESET
 from polinfer.reproduce.budgets import BUDGETS, Budget
 from polinfer.reproduce.claims import Claim
 from polinfer.reproduce.store import Outcome, Store, Times
-from polinfer.reproduce.unit import SAMPLED, TRAINED, Unit
+from polinfer.reproduce.unit import Unit
 
 _LEAST = 10  # of a setting that grows with the budget
 _LAST = 0.1  # of training, whose log Z-hat is reported
@@ -66,12 +67,13 @@ class Row:
             return []
         share = budget.sweeps / BUDGETS["paper"].sweeps
         settings = {name: max(_LEAST, round(value * share)) for name, value in self.growing.items()}
-        if self.method == "sac":
-            settings["steps"] = budget.steps
-        elif self.method in TRAINED:
-            settings.setdefault("sweeps", budget.sweeps)
+        trained = self.method in METHODS and METHODS[self.method].many_seeds
+        known = METHODS[self.method].Config.field_names() if trained else ()
+        for name, amount in (("sweeps", budget.sweeps), ("steps", budget.steps)):
+            if name in known:
+                settings.setdefault(name, amount)
         settings = {**settings, **self.settings}
-        if self.method not in (*TRAINED, *SAMPLED):
+        if self.method not in METHODS:
             return [Unit(self.domain, self.method, self.options, settings)]
         return [
             Unit(
@@ -213,7 +215,7 @@ def _derive(row: Row, outcome: Outcome, times: Times | None) -> Outcome:
     if "trace.log_evidence" in outcome:
         trace = np.asarray(outcome["trace.log_evidence"], np.float64)
         arrays["log_evidence"] = trace[-max(1, round(_LAST * len(trace))) :].mean(axis=0)
-    if times is not None and row.method in (*TRAINED, *SAMPLED):
+    if times is not None and row.method in METHODS:
         arrays["seconds"] = np.array([times.seconds / len(outcome["mean"])])
     return Outcome(arrays)
 

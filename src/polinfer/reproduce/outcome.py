@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from polinfer import exact
-from polinfer.analysis.bounds import bound_evidence
 from polinfer.analysis.certificate import SWEEPS
 from polinfer.analysis.evaluation import Evaluation, evaluate, merge_returns
 from polinfer.core.files import Arrays
 from polinfer.exact.solution import Floats
+from polinfer.methods import METHODS
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.trace import SacTrace
 from polinfer.problems.tabular import TabularMDP
 from polinfer.reproduce.store import Outcome
 
-_NUMBERS = ("mean", "std", "q05", "q95", "tail05", "tail95", "length")
+_NUMBERS = ("mean", "std", "q05", "q95", "cvar05", "cvar95", "length")
 
 
 def describe_policy(table: TabularMDP, policies: Floats) -> Outcome:
@@ -30,8 +29,8 @@ def describe_policy(table: TabularMDP, policies: Floats) -> Outcome:
         "length": np.array([value.length for value in values]),
         "q05": tails[:, 0],
         "q95": tails[:, 1],
-        "tail05": tails[:, 2],
-        "tail95": tails[:, 3],
+        "cvar05": tails[:, 2],
+        "cvar95": tails[:, 3],
         **_on_table(table, policies),
     }
     if all(found is not None for found in spreads):
@@ -54,16 +53,29 @@ def describe_run(posterior: Posterior, episodes: int) -> Outcome:
         rows = probs.astype(np.float64)
         arrays |= _on_table(posterior.view, rows / rows.sum(axis=-1, keepdims=True), prefix="exact.")
     trace = posterior.trace
-    if isinstance(trace, SacTrace):
-        arrays["trace.return"] = trace.episode_return
-    elif len(trace.sweeps):
-        arrays["trace.log_evidence"], arrays["trace.ess"] = trace.log_evidence, trace.ess
+    kept = {"episode_return": "trace.return", "log_evidence": "trace.log_evidence", "ess": "trace.ess"}
+    arrays |= {name: trace[column] for column, name in kept.items() if column in trace and len(trace)}
     return Outcome(arrays)
+
+
+def describe_samples(table: TabularMDP, runs: list[Posterior]) -> Outcome:
+    """Evaluate the marginal policies of methods that sample whole policies, a run per seed, exactly."""
+    policies = np.concatenate([_probs(run) for run in runs])
+    arrays: Arrays = dict(describe_policy(table, policies).arrays)
+    arrays["log_evidence"] = np.array([run.policies.log_evidence for run in runs if run.policies is not None])
+    return Outcome(arrays)
+
+
+def _probs(run: Posterior) -> Floats:
+    rows = run.table_probs()
+    assert rows is not None
+    probs: Floats = rows.astype(np.float64) / rows.sum(axis=-1, keepdims=True)
+    return probs
 
 
 def describe_bounds(posterior: Posterior) -> Arrays:
     """Return the bounds on ``log Z`` that the first seed's certificate has."""
-    found = bound_evidence(posterior[0], SWEEPS, seed=0)
+    found = METHODS[posterior.method].bounds(posterior[0], SWEEPS, seed=0)
     bounds = {"log_evidence_lower": found.lower, "log_evidence_upper": found.upper}
     return {name: np.array([bound]) for name, bound in bounds.items() if bound is not None}
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.analysis.comparison import policy_distance
+from polinfer.methods import METHODS
 from polinfer.problems.registry import make
 from polinfer.reproduce.experiment import Column, Experiment, Found, Printed, Results
 from polinfer.reproduce.problems import table_for
-from polinfer.reproduce.unit import SAMPLED, TRAINED
 
 PAPER, MEASURED, EXACT, REFERENCE = "paper", "measured", "exact", "reference"
 
@@ -74,7 +74,7 @@ def _without_empty(names: tuple[str, ...], lines: list[Line]) -> Table:
 
 def _source(found: Found) -> str:
     """Say where a number is from: a posterior with standard errors is a long run of sampling."""
-    if found.row.method in (*TRAINED, *SAMPLED, "chance"):
+    if found.row.method in (*METHODS, "chance"):
         return MEASURED
     sampled = "policy_stderr" in found and bool(found["policy_stderr"].any())
     return REFERENCE if sampled else EXACT

@@ -5,19 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 from polinfer.core.files import plain
-from polinfer.methods.inference import config_for, sampling_config
-
-TRAINED = ("vsmc", "svi", "wake", "sac")
-"""The methods that learn."""
-SAMPLED = ("tempered", "particles")
-"""The methods that sample; every other unit is an exact answer, see `polinfer.reproduce.answers`."""
-
-_CHOSEN_LATER = {"weights": "worlds", "surrogate_share": 0.0}
+from polinfer.methods import METHODS
+from polinfer.methods.registry import make_config
 
 
 @dataclass(frozen=True)
@@ -25,7 +19,7 @@ class Unit:
     """What to run, completely: equal units have equal results."""
 
     domain: str
-    method: str
+    method: str  # of `polinfer.METHODS`, or a solver of `polinfer.reproduce.answers`
     options: Mapping[str, Any] = field(default_factory=dict)  # of the domain
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the method
     first_seed: int = 0
@@ -35,19 +29,20 @@ class Unit:
     certified: bool = False  # bound log Z for the first seed, too
 
     @property
+    def is_inferred(self) -> bool:
+        """Whether a method of inference is run, or an exact answer computed."""
+        return self.method in METHODS
+
+    @property
     def is_trained(self) -> bool:
-        """Whether it takes training, or is computed."""
-        return self.method in TRAINED
+        """Whether the method runs all seeds at once, and is evaluated by episodes as the paper does."""
+        return self.is_inferred and METHODS[self.method].many_seeds
 
     def describe(self) -> dict[str, Any]:
         """Return the full configuration, every default written out."""
         settings: dict[str, Any] = dict(self.settings)
-        if self.is_trained:
-            settings = asdict(config_for(self.method, **self.settings))
-            # Units that were run before there was a choice keep their keys.
-            settings = {k: v for k, v in settings.items() if k not in _CHOSEN_LATER or v != _CHOSEN_LATER[k]}
-        elif self.method in SAMPLED:
-            settings = asdict(sampling_config(self.method, **self.settings))
+        if self.is_inferred:
+            settings = make_config(METHODS[self.method], self.settings).to_dict()
         described: dict[str, Any] = plain(
             {
                 "domain": self.domain,

@@ -6,27 +6,27 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import read_json, write_json
-from polinfer.learning.fit import train
-from polinfer.methods.inference import config_for
+from polinfer.core.progress import Progress, Report
+from polinfer.methods import infer
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.saving import CONFIG
-from polinfer.problems.registry import make
+from polinfer.problems.registry import Problem, make
 from polinfer.reproduce.answers import answer
-from polinfer.reproduce.outcome import describe_bounds, describe_run
-from polinfer.reproduce.samples import sample
+from polinfer.reproduce.outcome import describe_bounds, describe_run, describe_samples
+from polinfer.reproduce.problems import table_for
 from polinfer.reproduce.store import Outcome, Times, lock_of
-from polinfer.reproduce.unit import SAMPLED, Unit
-from polinfer.runs.folder import train_in_folder
+from polinfer.reproduce.unit import Unit
+from polinfer.runs.folder import infer_in_folder
 
 PROGRESS = "progress.json"
 _UNITS_KEPT = 24  # whose programs a worker keeps
@@ -64,11 +64,9 @@ def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Faile
     _optimise(unit.optimised)
     try:
         if scratch is None:
-            return _timed(unit, None, lambda report: _train(unit, None, report))
+            return _timed(unit, None, owner)
         with _alone(scratch):
-            return _timed(
-                unit, scratch, lambda report: _train(unit, scratch / "run", _watching(owner, report))
-            )
+            return _timed(unit, scratch, owner)
     except PolinferError as error:
         return Failed(unit, str(error))
     finally:
@@ -86,7 +84,7 @@ def _optimise(on: bool) -> None:
     jax.config.update("jax_disable_most_optimizations", not on)  # type: ignore[no-untyped-call]
 
 
-def _timed(unit: Unit, scratch: Path | None, run: Callable[[Callable[[int, Any], None]], Posterior]) -> Done:
+def _timed(unit: Unit, scratch: Path | None, owner: int | None) -> Done:
     before = _spent(scratch)
     clock, cpu = time.perf_counter(), time.process_time()
 
@@ -95,21 +93,26 @@ def _timed(unit: Unit, scratch: Path | None, run: Callable[[Callable[[int, Any],
             before.seconds + time.perf_counter() - clock, before.cpu_seconds + time.process_time() - cpu
         )
 
-    def report(done: int, _: Any) -> None:
+    def report(now: Report) -> None:
+        _leave_if_orphaned(owner)
         if scratch is not None:
-            write_json(scratch / PROGRESS, {"done": done, **so_far()._asdict()})
+            write_json(scratch / PROGRESS, {"done": now.done, "total": now.total, **so_far()._asdict()})
 
-    return Done(unit, _outcome(unit, lambda: run(report)), so_far())
+    return Done(unit, _outcome(unit, scratch, report), so_far())
 
 
-def _outcome(unit: Unit, run: Callable[[], Posterior]) -> Outcome:
-    if unit.method in SAMPLED:
-        return sample(unit)
-    if not unit.is_trained:
+def _outcome(unit: Unit, scratch: Path | None, report: Progress) -> Outcome:
+    if not unit.is_inferred:
         return answer(unit)
-    posterior = run()
-    outcome = describe_run(posterior, unit.episodes)
-    return Outcome({**outcome.arrays, **describe_bounds(posterior)}) if unit.certified else outcome
+    mdp = make(unit.domain, **unit.options)
+    if unit.is_trained:
+        runs = [_infer(unit, mdp, scratch, report, unit.first_seed, unit.seeds)]
+        outcome = describe_run(runs[0], unit.episodes)
+    else:
+        members = range(unit.first_seed, unit.first_seed + unit.seeds)
+        runs = [_infer(unit, mdp, scratch, report, seed, 1) for seed in members]
+        outcome = describe_samples(table_for(mdp), runs)
+    return Outcome({**outcome.arrays, **describe_bounds(runs[0])}) if unit.certified else outcome
 
 
 def _spent(scratch: Path | None) -> Times:
@@ -121,21 +124,17 @@ def _spent(scratch: Path | None) -> Times:
         return Times(0.0, 0.0)
 
 
-def _train(unit: Unit, folder: Path | None, report: Callable[[int, Any], None]) -> Posterior:
-    mdp, config = make(unit.domain, **unit.options), config_for(unit.method, **unit.settings)
-    if folder is None:
-        return train(mdp, unit.method, config, seed=unit.first_seed, seeds=unit.seeds, progress=report)
+def _infer(
+    unit: Unit, mdp: Problem, scratch: Path | None, report: Progress, seed: int, seeds: int
+) -> Posterior:
+    """Run the method of a unit, in a folder from which it can be resumed where there is one."""
+    if scratch is None:
+        return infer(mdp, unit.method, seed=seed, seeds=seeds, progress=report, **unit.settings)
+    folder = scratch / f"run-{seed}"
 
     def attempt(resume: bool) -> Posterior:
-        return train_in_folder(
-            mdp,
-            unit.method,
-            config,
-            folder,
-            seed=unit.first_seed,
-            seeds=unit.seeds,
-            resume=resume,
-            progress=report,
+        return infer_in_folder(
+            mdp, unit.method, folder, seed=seed, seeds=seeds, resume=resume, progress=report, **unit.settings
         )
 
     if (folder / CONFIG).exists():
@@ -158,12 +157,7 @@ def _alone(scratch: Path) -> Iterator[None]:
         yield
 
 
-def _watching(owner: int | None, report: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
-    """Return `report`, but end this process when it is a worker whose owner is gone."""
-
-    def watch(done: int, trace: Any) -> None:
-        if owner is not None and owner not in (os.getpid(), os.getppid()):
-            os._exit(1)
-        report(done, trace)
-
-    return watch
+def _leave_if_orphaned(owner: int | None) -> None:
+    """End this process when it is a worker whose owner is gone."""
+    if owner is not None and owner not in (os.getpid(), os.getppid()):
+        os._exit(1)

@@ -1,4 +1,4 @@
-"""The settings of a sweep."""
+"""The settings of a sweep, in groups: a method's configuration is put together from those that it has."""
 
 from __future__ import annotations
 
@@ -7,33 +7,62 @@ from typing import Literal
 
 from polinfer.core.errors import PolinferError, check_at_least, check_share
 
-Resampling = Literal["systematic", "stratified", "multinomial"]
+ResamplingScheme = Literal["systematic", "stratified", "multinomial"]
 Start = Literal["shared", "averaged", "independent"]
 
 
-@dataclass(frozen=True)
-class SweepConfig:
-    """One SMC pass over policies, Algorithm 1.  The defaults are the paper's where it prints one."""
+@dataclass(frozen=True, kw_only=True)
+class ParticleFields:
+    """How many partial policies a sweep carries."""
 
     particles: int = 10
-    """Partial policies that a sweep carries along."""
+    """Partial policies that are rolled out together in a sweep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResamplingFields:
+    """When and how particles are resampled."""
+
     resample_below: float = 0.5
     """Resample when the effective sample size falls below this share of the particles; 0 is never
     (importance weighting), 1 is after every step."""
-    resampling: Resampling = "systematic"
+    resampling: ResamplingScheme = "systematic"
     """How resampled particles are picked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoFields:
+    """Whether a particle keeps to the action that it has drawn for a state."""
+
     deterministic: bool = True
     """Reuse the action of a state when it is visited again; off for the paper's ablation."""
-    coupled: bool = True
-    """Share the realised dynamics among particles; off for the paper's ablation."""
     memo_refresh: float = 0.0
     """Stochastic memoisation: the probability of drawing a new action on a revisit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldFields:
+    """How many realisations of the dynamics a policy is judged in."""
+
     worlds: int = 1
     """Realisations of the dynamics that each particle is rolled through at once; its weight counts their
     mean reward.  1 is the paper's; with many, the target is exp of the expected return."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicsFields:
+    """Which noise particles share."""
+
+    coupled: bool = True
+    """Share the realised dynamics among particles; off for the paper's ablation."""
     start: Start = "shared"
     """Where the first state is drawn: one for all particles and worlds (shared), one for each world
     (averaged), or one for each particle (independent: no posterior of interest, lucky starts win)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepConfig(ParticleFields, ResamplingFields, MemoFields, WorldFields, DynamicsFields):
+    """One SMC pass over policies, Algorithm 1.  The defaults are the paper's where it prints one."""
 
     def __post_init__(self) -> None:
         for name in ("particles", "worlds"):

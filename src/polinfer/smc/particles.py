@@ -7,7 +7,6 @@ the spread between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,20 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.annealing.reweighting import pool
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.noise import derive_words, seed_words
 from polinfer.exact.evaluation import deterministic_returns, uniform_policy
-from polinfer.exact.joint import describe_sample, reach_policy
+from polinfer.exact.joint import describe_sample, pool, reach_policy
 from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats, PolicyPosterior
-from polinfer.learning.objective import Weights
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.compiled import run_sweep
 from polinfer.smc.config import SweepConfig
 from polinfer.smc.proposal import log_policy
 from polinfer.smc.record import Sweep
-from polinfer.smc.weights import draw_fill, make_weigher
+from polinfer.smc.weights import Weights, draw_fill, make_weigher
 
 _DRAWN = 1000  # policies kept for questions about whole policies
 
@@ -63,20 +60,16 @@ class Population(NamedTuple):
     log_evidence: float
 
 
-def particle_posterior(
-    table: TabularMDP,
-    config: ParticleConfig,
-    *,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[Floats, PolicyPosterior, list[float]]:
-    """Return the marginal policy ``[S, A]``, what is known of whole policies, and each sweep's ESS."""
+def run_population(table: TabularMDP, config: ParticleConfig, seed: int, number: int) -> Population:
+    """Run one sweep; return its weighted policies."""
     with jax.enable_x64(False):
-        populations = []
-        for number in range(config.sweeps):
-            populations.append(_sweep(table, config, seed, number))
-            if progress is not None:
-                progress(number + 1, config.sweeps)
+        return _sweep(table, config, seed, number)
+
+
+def combine(
+    table: TabularMDP, config: ParticleConfig, populations: list[Population], seed: int
+) -> tuple[Floats, PolicyPosterior]:
+    """Return the marginal policy ``[S, A]`` and what independent sweeps tell of whole policies."""
     marginals = np.stack([marginal_policy(table, population) for population in populations])
     evidence = np.array([population.log_evidence for population in populations])
     log_evidence, log_evidence_stderr = pool(evidence)
@@ -102,8 +95,7 @@ def particle_posterior(
         reach_policy=reach_policy(policy, choices_of(table).state, sample, visits_of(table, sample)),
         seed=seed,
     )
-    sizes = [float(1 / (population.weight**2).sum()) for population in populations]
-    return policy, whole, sizes
+    return policy, whole
 
 
 def sweep_shares(log_evidence: Floats, weights: Weights) -> Floats:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.simulator import Simulator
-from polinfer.smc.config import Resampling, SweepConfig
+from polinfer.smc.config import ResamplingScheme, SweepConfig
 from polinfer.smc.record import Sweep
 
 Floats = NDArray[np.float64]
@@ -209,7 +209,7 @@ def _pick(uniform: float | Floats, weight: Floats) -> Any:
     return np.searchsorted(cumulative[:-1], uniform * cumulative[-1], side="right")
 
 
-def _pick_ancestors(uniform: Sequence[float], log_w: Floats, scheme: Resampling) -> list[int]:
+def _pick_ancestors(uniform: Sequence[float], log_w: Floats, scheme: ResamplingScheme) -> list[int]:
     u, N = np.asarray(uniform, np.float64), len(log_w)
     slot = np.arange(N)
     position = {"systematic": (slot + u[0]) / N, "stratified": (slot + u) / N, "multinomial": u}[scheme]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import logsumexp
 
-from polinfer.smc.config import Resampling, SweepConfig
+from polinfer.smc.config import ResamplingScheme, SweepConfig
 
 
 def effective_sample_size(log_weight: Array) -> Array:
@@ -38,7 +38,7 @@ def choose_ancestors(uniform: Array, log_weight: Array, last: Array, config: Swe
     return Choice(ess, resampled, ancestor)
 
 
-def pick_ancestors(uniform: Array, log_weight: Array, scheme: Resampling) -> Array:
+def pick_ancestors(uniform: Array, log_weight: Array, scheme: ResamplingScheme) -> Array:
     """Return N ancestors ``[N] int32``, each particle on average in proportion to its weight.
 
     Compare and sum: at these sizes it is faster on CPU than a binary search.

@@ -12,7 +12,7 @@ of them cost effective particles, not truth.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,9 @@ from polinfer.core.noise import as_uniform, derive_words
 from polinfer.exact.returns import choices_of, make_returns
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.record import Sweep
+
+Weights = Literal["worlds", "exact"]
+"""What a policy is weighed by at the end of a sweep: its return in the sweep's worlds, or its exact J."""
 
 _FILL = 0xF111  # what words are derived for
 

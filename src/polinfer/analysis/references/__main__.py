@@ -46,9 +46,9 @@ def main() -> None:
         if (given.names and domain not in given.names) or ((DATA / name).exists() and not given.again):
             continue
         started = time.perf_counter()
-        config = TemperedConfig(policies=given.policies, islands=given.islands, scales=scales)
+        config = TemperedConfig(policies=given.policies, islands=given.islands)
         table = tabulate(make(domain, **options))
-        path = temper(table, config, seed=given.seed)
+        path = temper(table, config, scales=scales, seed=given.seed)
         points = path.points
         arrays = {
             field: np.array([getattr(point, field) for point in points])

@@ -246,6 +246,17 @@ class TabularMDP:
         """The number of actions `A`."""
         return int(self.successor.shape[1])
 
+    @property
+    def states(self) -> tuple[Any, ...]:
+        """What the rows stand for: states of the problem that was tabulated, or else their numbers."""
+        sources: tuple[Any, ...] | None = self.__dict__.get("_sources")
+        return tuple(range(self.num_states)) if sources is None else sources
+
+    def with_sources(self, states: Sequence[Any]) -> TabularMDP:
+        """Note the state of another problem that each row stands for; it is no part of the table itself."""
+        object.__setattr__(self, "_sources", tuple(states))
+        return self
+
     def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
         """Return the table with another horizon, and with every reward times `reward_scale`."""
         scale = check_finite("reward_scale", reward_scale)

@@ -166,7 +166,8 @@ def _assemble(
     if isinstance(mdp, HasEndings):
         options["endings"] = mdp.endings
         options["ending_of"] = np.where(absorbing, np.asarray(ending, np.int32), -1).astype(np.int32)
-    return TabularMDP.from_outcomes(rows, count, mdp.num_actions, initial, absorbing, mdp.horizon, **options)
+    table = TabularMDP.from_outcomes(rows, count, mdp.num_actions, initial, absorbing, mdp.horizon, **options)
+    return table.with_sources([jax.tree.map(lambda x, i=i: x[i], on_host) for i in range(count)])
 
 
 class _States:

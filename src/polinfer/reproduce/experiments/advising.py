@@ -32,7 +32,7 @@ HARDER = (4, 5, 6)  # of which uniform choices are asked, and some methods
 _TRAINED = ((4, "vsmc"), (5, "vsmc"), (5, "sac"))
 _RELIABLE = 0.1  # probability of completion from which on a run counts as finding the way
 _WIDE = 0.1  # of the mean return: a deviation over runs that is called wide
-_FIELDS = ("mean", "q05", "tail05", "q95", "tail95")
+_FIELDS = ("mean", "q05", "cvar05", "q95", "cvar95")
 _PRINTED = {
     (1, "vsmc"): ((-65.3, 1.3), (-141.1, 3.6), (-175.7, 5.0), (-20.4, 0.5), (-18.4, 0.4)),
     (1, "sac"): ((-48.6, 0.8), (-84.0, 2.8), (-97.1, 2.6), (-24.8, 1.2), (-21.9, 0.9)),
@@ -134,7 +134,7 @@ def _means_claim(results: Results) -> Claim:
 def _tails_claim(results: Results) -> Claim:
     wider = [clearly_above(_width(results[f"{n} vsmc"]), _width(results[f"{n} sac"])) for n in INSTANCES]
     told = "; ".join(
-        f"{n}: " + ", ".join(_told(results, n, key, "tail05", "tail95") for key in ("vsmc", "sac"))
+        f"{n}: " + ", ".join(_told(results, n, key, "cvar05", "cvar95") for key in ("vsmc", "sac"))
         for n in INSTANCES
     )
     return judge_each(
@@ -147,7 +147,7 @@ def _tails_claim(results: Results) -> Claim:
 
 def _width(found: Found) -> Floats:
     """Return how far the means of both tails are apart, by run."""
-    return np.asarray(found["tail95"] - found["tail05"], np.float64)
+    return np.asarray(found["cvar95"] - found["cvar05"], np.float64)
 
 
 def _harder_claim(results: Results) -> Claim:
@@ -191,9 +191,9 @@ EXPERIMENT = Experiment(
     columns=(
         Column("return", "mean", 1),
         Column("0.05 quantile", "q05", 1),
-        Column("0.05 tail mean", "tail05", 1),
+        Column("0.05 tail mean", "cvar05", 1),
         Column("0.95 quantile", "q95", 1),
-        Column("0.95 tail mean", "tail95", 1),
+        Column("0.95 tail mean", "cvar95", 1),
         Column("completed", "success", 2),
         Column("log Z-hat", "log_evidence", 2),
     ),

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import tyro
 
 from polinfer.core.errors import DomainError
-from polinfer.problems.registry import Problem as AnyProblem
-from polinfer.problems.registry import make
+from polinfer.problems.registry import Problem, make
 
 
 @dataclass(frozen=True)
-class Problem:
+class ProblemFlags:
     """The problem: its name and its options."""
 
     domain: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DOMAIN")]
@@ -45,10 +44,10 @@ class Problem:
                 options[name] = value
         return options
 
-    def make(self) -> AnyProblem:
+    def make(self) -> Problem:
         """Make the problem."""
         try:
-            made: AnyProblem = make(self.domain, **self.options)
+            made: Problem = make(self.domain, **self.options)
             return made
         except TypeError as error:
             # An option of the wrong kind, such as a word where a number belongs.

@@ -1,4 +1,4 @@
-"""The tables that `polinfer plan` prints, from its record."""
+"""The tables of a run, from its record."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from polinfer.cli.output import number
+from polinfer.posterior.estimand import Target
 
 _SHOWN_STATES = 20
+_POSTERIOR = Target.EXP_EXPECTED_RETURN.name.lower()
 
 
-def plan_tables(record: dict[str, Any]) -> list[Table]:
+def run_tables(record: dict[str, Any]) -> list[Table]:
     """Return the facts of a run and, where its states are few, its policy."""
     found = [_facts(record)]
     if "policy" in record:
@@ -36,16 +38,15 @@ def _facts(record: dict[str, Any]) -> Table:
     table.add_row(f"return, {executed} ({exactly})", f"{returns['mean']:.3f}{spread}")
     table.add_row("  standard deviation of an episode's return", number(returns["std"]))
     table.add_row("  5% and 95% quantiles", f"{number(returns['q05'], 2)}  {number(returns['q95'], 2)}")
-    table.add_row("  means beyond them", f"{number(returns['tail05'], 2)}  {number(returns['tail95'], 2)}")
+    table.add_row("  means beyond them", f"{number(returns['cvar05'], 2)}  {number(returns['cvar95'], 2)}")
     table.add_row("success", number(record["success"]))
     if len(record["endings"]) > 1:
         endings = record["endings"] | {"time up": max(0.0, 1.0 - sum(record["endings"].values()))}
         table.add_row("endings", escape("  ".join(f"{k} {v:.3f}" for k, v in endings.items())))
-    soft = record.get("soft")
-    if soft is not None:
-        aim = f"exact soft value iteration, alpha {soft['alpha']:g}, gamma {soft['gamma']:g}"
-        table.add_row(f"{aim}: return", number(soft["return"]))
-        table.add_row("  distance to it, mean total variation over states", number(soft["distance"]))
+    oracle = record.get("oracle")
+    if oracle is not None:
+        table.add_row(f"exactly, {oracle['name']}: return", number(oracle["return"]))
+        table.add_row("  distance to it, mean total variation over states", number(oracle["distance"]))
     if facts is None and record["log_evidence"] is not None:
         table.add_row("log Z-hat, mean of the last tenth", number(record["log_evidence"]))
     if facts is not None:
@@ -89,7 +90,8 @@ def _amount(value: float, digits: int = 0) -> str:
 def _add_certificate(table: Table, certificate: dict[str, Any]) -> None:
     table.add_section()
     table.add_row("certificate", escape(f"{certificate['verdict']}: {certificate['reason']}"))
-    table.add_row("  target", escape(certificate["target"]))
+    estimand = certificate["estimand"]
+    table.add_row("  target", escape(estimand["sentence"]))
     if certificate["known_from"] is not None:
         table.add_row(f"  distance to the {certificate['known_from']}", number(certificate["distance"]))
     if certificate["log_evidence_upper_stderr"]:  # Where log Z was computed, it stands above.
@@ -100,7 +102,7 @@ def _add_certificate(table: Table, certificate: dict[str, Any]) -> None:
                 ("log_evidence_upper", "log_evidence_upper_stderr"),
             )
         ]
-        itself = certificate["target"].endswith("the paper's definition")
+        itself = estimand["target"] == _POSTERIOR and not estimand["in_the_limit"]
         what = "log Z" if itself else "log Z, its mean over worlds"
         table.add_row(f"  bounds on {what}", "  ".join(bounds))
     if certificate["ess"] is not None:

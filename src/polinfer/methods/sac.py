@@ -1,0 +1,100 @@
+"""Discrete soft actor-critic, the baseline."""
+
+from __future__ import annotations
+
+from polinfer.actor_critic.config import SacConfig
+from polinfer.actor_critic.fit import fit_actor
+from polinfer.actor_critic.oracle import soft_oracle
+from polinfer.core.errors import PolinferError
+from polinfer.core.progress import Progress
+from polinfer.core.protocol import MDP
+from polinfer.learning.fit import check_seeds
+from polinfer.methods.base import Method, Needs
+from polinfer.posterior.checkpoint import Checkpoint
+from polinfer.posterior.diagnostics import Diagnostic, Severity, fact, warning
+from polinfer.posterior.estimand import Estimand, Target
+from polinfer.posterior.oracle import Oracle
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.conformance import check_shapes
+from polinfer.problems.registry import Problem
+
+_CLOSE = 0.05  # to exact soft value iteration, mean total variation over states
+
+
+class Sac(Method[SacConfig]):
+    """A policy that is paid for its entropy."""
+
+    name = "sac"
+    summary = "Discrete soft actor-critic, the baseline: a policy that is paid for its entropy; no posterior."
+    needs = Needs.JAX
+    many_seeds = True
+    resumable = True
+    is_posterior = False
+    Config = SacConfig
+
+    def check(self, problem: Problem, config: SacConfig, *, seed: int, seeds: int) -> None:
+        """Refuse what is not compiled."""
+        check_seeds(seed, seeds)
+        if not isinstance(problem, MDP):
+            raise PolinferError(
+                "method 'sac' is compiled and cannot play a simulator in plain Python; use vsmc, or write "
+                "the problem with JAX (polinfer.MDP)"
+            )
+        check_shapes(problem)
+
+    def run(
+        self,
+        problem: Problem,
+        config: SacConfig,
+        *,
+        seed: int = 0,
+        seeds: int = 1,
+        progress: Progress | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Posterior:
+        """Train each seed."""
+        assert isinstance(problem, MDP)
+        found = fit_actor(problem, config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+        return Posterior(problem, found.view, config, found.actor, seeds, seed, found.trace)
+
+    def estimand(self, config: SacConfig) -> Estimand:
+        """Return that it is no posterior."""
+        return Estimand(Target.RETURN_PLUS_ENTROPY, "")
+
+    def oracle(self, posterior: Posterior) -> Oracle | None:
+        """Return soft value iteration with the same alpha and gamma."""
+        return soft_oracle(posterior)
+
+    def diagnose(self, posterior: Posterior) -> list[Diagnostic]:
+        """Return how far it is from what it tends to."""
+        config = posterior.config
+        assert isinstance(config, SacConfig)
+        tuned = config.autotune and len(posterior.trace)
+        alpha = float(posterior.trace["alpha"][-1].mean()) if tuned else config.alpha
+        about = fact(
+            "no-posterior",
+            f"This is no posterior: the policy maximises return plus {alpha:g} times its entropy, "
+            f"discounted by {config.gamma:g}.",
+        )
+        oracle = self.oracle(posterior)
+        if oracle is None:
+            none = "The problem has no table, so there is no exact answer beside it."
+            return [fact("no-table", none), about]
+        if oracle.distances is None:
+            found = Diagnostic(
+                "no-fixed-point",
+                Severity.ERROR,
+                f"With alpha {alpha:g} and gamma {config.gamma:g} staying alive pays for ever: there is no "
+                "answer to find; use gamma below 1 or a smaller alpha.",
+            )
+            return [found, about]
+        mean, worst = float(oracle.distances.mean()), float(oracle.distances.max())
+        sentence = (
+            f"Exact soft value iteration is {mean:.3f} away (mean total variation over states"
+            + (f"; {worst:.3f} for the worst of {posterior.seeds} seeds" if posterior.seeds > 1 else "")
+            + ")."
+        )
+        if worst <= _CLOSE:
+            return [fact("near-soft-values", sentence), about]
+        remedy = " Train for more steps, or with preset b if it was a."
+        return [warning("far-from-soft-values", sentence + remedy), about]

@@ -1,0 +1,79 @@
+"""Reading posteriors back from disk; `polinfer.load` is the front of this."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+
+from polinfer.core.errors import PolinferError
+from polinfer.core.files import Arrays, read_arrays, unflatten_arrays
+from polinfer.core.protocol import MDP
+from polinfer.exact.solution import PolicyPosterior
+from polinfer.posterior.config import MethodConfig
+from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.saving import POLICY, read_config, read_trace, remake_problem
+from polinfer.problems.encoded import EncodedView
+from polinfer.problems.registry import Problem
+from polinfer.problems.tables import shared_table, table_of
+from polinfer.smc.proposal import Layer, NetworkProposal, Proposal, TableProposal
+
+ConfigOf = Callable[[str, dict[str, Any]], MethodConfig]
+"""From a method's name and its fields as they were written to its configuration."""
+_LAYER = re.compile(r"proposal\.layers\[(\d+)\]\.weight")
+
+
+def read_posterior(folder: Path, config_of: ConfigOf, mdp: Problem | None = None) -> Posterior:
+    """Read a posterior that `save` wrote; `config_of` knows the methods."""
+    if not folder.is_dir():
+        raise PolinferError(f"{folder}: no such folder")
+    run = read_config(folder)
+    source = folder / POLICY
+    arrays = read_arrays(source)
+    config = config_of(run.method, run.config)
+    problem = remake_problem(run.problem, folder, mdp)
+    template = _proposal_template(arrays, source)
+    view = _view_of(problem, template)
+    proposal = unflatten_arrays(template, arrays, "proposal", source)
+    trace = read_trace(arrays, source)
+    known = _policies_from(arrays, source) if any(name.startswith("policies.") for name in arrays) else None
+    return Posterior(problem, view, config, proposal, run.seeds, run.seed, trace, known)
+
+
+def _view_of(problem: Problem, proposal: Proposal) -> MDP:
+    """Return the form of a problem that its policy was found on."""
+    if not isinstance(problem, MDP):
+        return EncodedView(problem)
+    if isinstance(proposal, TableProposal):
+        return shared_table(problem)
+    return table_of(problem) or problem
+
+
+def _proposal_template(arrays: Arrays, source: Path) -> Proposal:
+    """Return an empty proposal of the kind and sizes that the arrays have."""
+    if "proposal.rows" in arrays:
+        return TableProposal(jnp.asarray(arrays["proposal.rows"]))
+    numbers = sorted(int(found[1]) for found in map(_LAYER.fullmatch, arrays) if found)
+    if not numbers or numbers != list(range(len(numbers))):
+        raise PolinferError(f"{source}: the policy is missing; the file is damaged")
+    layers = []
+    for number in numbers:
+        weight = arrays[f"proposal.layers[{number}].weight"]
+        bias = arrays.get(f"proposal.layers[{number}].bias")
+        if bias is None or weight.ndim != 3 or bias.shape != weight.shape[:2]:
+            raise PolinferError(f"{source}: layer {number} of the policy is damaged")
+        layers.append(Layer(jnp.asarray(weight), jnp.asarray(bias)))
+    return NetworkProposal(tuple(layers))
+
+
+def _policies_from(arrays: Arrays, source: Path) -> PolicyPosterior:
+    fields: dict[str, Any] = {}
+    for name in PolicyPosterior.__dataclass_fields__:
+        array = arrays.get(f"policies.{name}")
+        if array is None and name not in ("reach_policy", "sampled_policies", "policy_stderr"):
+            raise PolinferError(f"{source}: {name!r} is missing; the file is damaged")
+        fields[name] = array.item() if array is not None and array.ndim == 0 else array
+    return PolicyPosterior(**fields)
