@@ -32,10 +32,10 @@ TIE = 1e-6
 """Losses below this share of the range are ties: the most probable action need not be the very best."""
 _BYTES = 1 << 26  # of policies evaluated together
 
-Verdict = Literal["clear", "leaning", "toss-up"]
+Clarity = Literal["clear", "leaning", "toss-up"]
 
 
-class Choice(NamedTuple):
+class StateChoice(NamedTuple):
     """One state in which the policy chooses; everything by legal action, the most probable first."""
 
     state: int
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     probs_std: tuple[float, ...]  # over seeds; zeros with one seed
     returns: tuple[float, ...]  # J with this action here and the policy as it is elsewhere
     losses: tuple[float, ...]  # the best of them minus each
-    verdict: Verdict
+    verdict: Clarity
     disagrees: bool  # the most probable action is not the best one
 
     @property
@@ -65,7 +65,7 @@ class Explanation(NamedTuple):
     expected_return: float  # J of executing it
     uniform_return: float
     optimal_return: float  # of the finite-horizon optimum
-    choices: tuple[Choice, ...]
+    choices: tuple[StateChoice, ...]
     left_out: int  # visited states with a choice beyond `top`
 
 
@@ -115,7 +115,7 @@ def explain(posterior: Posterior, top: int | None = None) -> Explanation:
         verdict, disagrees = judge(policy[state, order], losses, optimal - uniform)
         spread = rows[:, state, order].std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(len(order))
         choices.append(
-            Choice(
+            StateChoice(
                 state=state,
                 name=table.state_names[state],
                 occupancy=float(value.occupancy[state]),
@@ -134,7 +134,7 @@ def explain(posterior: Posterior, top: int | None = None) -> Explanation:
     )
 
 
-def judge(probs: Floats, losses: Floats, span: float) -> tuple[Verdict, bool]:
+def judge(probs: Floats, losses: Floats, span: float) -> tuple[Clarity, bool]:
     """Return the verdict on one choice, and whether probability and loss disagree.
 
     Parameters

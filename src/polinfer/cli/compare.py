@@ -13,9 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from polinfer.analysis.comparison import Comparison, as_json, check_risk, compare
-from polinfer.cli.output import OutputFlags, number, print_json, progress_bar, remarks, tables
+from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.files import write_json
+from polinfer.core.formatting import number
 from polinfer.core.progress import Report
 from polinfer.exact.enumeration import DEFAULT_LIMIT
 from polinfer.methods import MethodConfig, SacConfig, VsmcConfig, WakeConfig, infer

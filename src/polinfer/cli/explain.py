@@ -12,9 +12,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from polinfer.analysis.explanation import Choice, Explanation, as_json, explain
-from polinfer.cli.output import OutputFlags, number, print_json, remarks, tables
+from polinfer.analysis.explanation import Explanation, StateChoice, as_json, explain
+from polinfer.cli.output import OutputFlags, print_json, remarks, tables
 from polinfer.core.errors import check_at_least
+from polinfer.core.formatting import number
 from polinfer.runs.folder import load
 
 _SHOWN_ACTIONS = 5  # of a state, the most probable
@@ -72,7 +73,7 @@ def explain_table(title: str, explanation: Explanation) -> Table:
     return table
 
 
-def _rows(choice: Choice, several: bool) -> list[list[str]]:
+def _rows(choice: StateChoice, several: bool) -> list[list[str]]:
     heads = [[escape(choice.name), number(choice.occupancy), choice.verdict]]
     if choice.disagrees:
         heads.append(["", "", "disagrees"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -42,11 +41,6 @@ def remarks() -> Console:
 def print_json(value: Any) -> None:
     """Print one JSON object on standard output; NaN has no place in JSON and becomes null."""
     sys.stdout.write(json.dumps(plain(value), allow_nan=False) + "\n")
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Format a number for a table; a dash where there is none."""
-    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 @contextmanager

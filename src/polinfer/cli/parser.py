@@ -106,8 +106,9 @@ def _sentence(complaint: str, arguments: Sequence[str], prog: str) -> str:
         needed = [line for line in lines[1:] if re.fullmatch(r"[A-Z][A-Z_]*|--[\w-]+.*", line)]
         what = needed[0] if needed else "an argument"
         return f"{prog} needs {what}; '{prog} --help' tells more"
-    detail = re.sub(r"For full helptext.*", "", text).strip(" .")
-    return f"{prog}: {detail or 'the arguments cannot be read'}; '{prog} --help' tells more"
+    # The first line is the title of the box.
+    detail = re.sub(r"For full helptext.*", "", " ".join(lines[1:])).strip(" .")
+    return f"{detail[:1].lower()}{detail[1:] or 'the arguments cannot be read'}; '{prog} --help' tells more"
 
 
 _KINDS = {"INT": "a whole number", "FLOAT": "a number", "[INT": "whole numbers", "[FLOAT": "numbers"}

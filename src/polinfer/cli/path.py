@@ -15,10 +15,11 @@ from rich.table import Table
 
 from polinfer.analysis.reward_path import DEFAULT_SCALES, ENUMERATED, ScalePath, as_json, scale_path
 from polinfer.annealing.config import TemperedConfig, check_scales
-from polinfer.cli.output import OutputFlags, number, print_json, progress_bar, remarks, tables
+from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import write_json
+from polinfer.core.formatting import number
 from polinfer.plots.path import path_figure
 from polinfer.plots.save import save_figure
 from polinfer.runs.folder import check_free

@@ -1,4 +1,4 @@
-"""`polinfer report`: what a rerun of the paper found, as one page."""
+"""`polinfer report`: a run, or a rerun of the paper, as one page."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from rich import box
 from rich.table import Table
 
 from polinfer.cli.output import OutputFlags, print_json, remarks, tables
+from polinfer.cli.run_tables import run_tables
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import write_json
+from polinfer.core.files import read_json, write_json
+from polinfer.plots.run_page import write_run_page
+from polinfer.posterior.saving import CONFIG
 from polinfer.reproduce.budgets import BUDGETS, Budget, budget_named
 from polinfer.reproduce.experiments import EXPERIMENTS
-from polinfer.reproduce.findings import Account, as_json, gather
+from polinfer.reproduce.findings import Findings, as_json, gather
 from polinfer.reproduce.markdown import write_markdown
 from polinfer.reproduce.page import write_page
 from polinfer.reproduce.store import Store
+from polinfer.runs.folder import SUMMARY
 
 
 @dataclass(frozen=True)
 class Report(OutputFlags):
-    """Write what 'polinfer reproduce' found as one self-contained HTML page, or as Markdown.
+    """Write a run, or what 'polinfer reproduce' found, as one self-contained HTML page, or as Markdown.
 
-    Examples: 'polinfer report runs/reproduce', 'polinfer report runs/reproduce --markdown docs/reproduction'.
+    Examples: 'polinfer report runs/demo', 'polinfer report runs/reproduce', 'polinfer report runs/reproduce
+    --markdown docs/reproduction'.
     """
 
     results: tyro.conf.Positional[Path]
-    """The folder that 'polinfer reproduce' filled."""
+    """The folder of a run, or the one that 'polinfer reproduce' filled."""
     budget: Literal["smoke", "quick", "paper"] | None = None
     """Which budget's results; by default the largest that is there."""
     out: Path | None = None
@@ -40,23 +45,49 @@ class Report(OutputFlags):
     def run(self) -> None:
         """Gather and write."""
         if not self.results.is_dir():
-            raise PolinferError(f"{self.results}: no such folder; polinfer reproduce makes one")
-        store = Store(self.results)
-        account = _gather(store, self.budget)
-        command = f"polinfer reproduce all --budget {account.budget.name}"
+            raise PolinferError(
+                f"{self.results}: no such folder; 'polinfer plan' and 'polinfer reproduce' make one"
+            )
         page = self.out or self.results / "report.html"
-        write_page(account, page, command)
-        if self.markdown is not None:
-            write_markdown(account, self.markdown, command)
-            write_json(self.markdown / "numbers.json", as_json(account))
-        if self.json:
-            print_json(as_json(account) | {"report": str(page)})
-            return
-        tables().print(claims_table(account))
+        if (self.results / CONFIG).is_file():
+            self._report_run(page)
+        else:
+            self._report_paper(page)
         remarks().print(f"report: {page}", markup=False, soft_wrap=True)
 
+    def _report_run(self, page: Path) -> None:
+        """Report one run of 'polinfer plan'."""
+        if self.budget is not None or self.markdown is not None:
+            raise PolinferError(f"{self.results} is one run; leave out --budget and --markdown")
+        if not (self.results / SUMMARY).is_file():
+            raise PolinferError(
+                f"{self.results}: this run has not finished; 'polinfer plan ... --resume' goes on with it"
+            )
+        record = read_json(self.results / SUMMARY)
+        try:
+            write_run_page(record, self.results, page)
+        except (KeyError, TypeError, ValueError) as error:
+            raise PolinferError(f"{self.results / SUMMARY}: damaged ({error!r})") from None
+        if self.json:
+            print_json(record | {"report": str(page)})
+            return
+        tables().print(*run_tables(record))
 
-def _gather(store: Store, name: str | None) -> Account:
+    def _report_paper(self, page: Path) -> None:
+        """Report a rerun of the paper."""
+        findings = _gather(Store(self.results), self.budget)
+        command = f"polinfer reproduce all --budget {findings.budget.name}"
+        write_page(findings, page, command)
+        if self.markdown is not None:
+            write_markdown(findings, self.markdown, command)
+            write_json(self.markdown / "numbers.json", as_json(findings))
+        if self.json:
+            print_json(as_json(findings) | {"report": str(page)})
+            return
+        tables().print(claims_table(findings))
+
+
+def _gather(store: Store, name: str | None) -> Findings:
     if name is not None:
         return gather(store, budget_named(name))
     for budget in reversed(list(BUDGETS.values())):
@@ -71,19 +102,19 @@ def has_results(store: Store, budget: Budget) -> bool:
     return any(unit.is_trained and store.read(unit) is not None for unit in units)
 
 
-def claims_table(account: Account) -> Table:
+def claims_table(findings: Findings) -> Table:
     """Return the ledger as people read it in a terminal."""
     table = Table(
-        title=f"{len(account.claims)} claims, budget {account.budget.name}",
+        title=f"{len(findings.claims)} claims, budget {findings.budget.name}",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column("verdict", no_wrap=True)
     table.add_column("claim")
-    for claim in account.claims:
+    for claim in findings.claims:
         table.add_row(claim.verdict.value, claim.statement)
-    waiting = sum(section.waiting for section in account.sections)
+    waiting = sum(section.waiting for section in findings.sections)
     if waiting:
         table.caption = f"{waiting} units are not finished; claims that need them are not judged yet"
     return table

@@ -72,13 +72,13 @@ class Reproduce(OutputFlags):
             raise PolinferError(f"no unit has the method {self.methods[0]!r}; there are {', '.join(known)}")
         with _progress(todo, len(units), store) as finished:
             failed = run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
-        account = gather(store, budget, names)
+        findings = gather(store, budget, names)
         page = self.out / "report.html"
-        write_page(account, page, self._command())
+        write_page(findings, page, self._command())
         if self.json:
-            print_json(as_json(account) | {"report": str(page)})
+            print_json(as_json(findings) | {"report": str(page)})
         else:
-            tables().print(claims_table(account))
+            tables().print(claims_table(findings))
             remarks().print(f"report: {page}", markup=False, soft_wrap=True)
         if failed:
             first = failed[0]

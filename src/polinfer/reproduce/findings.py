@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from matplotlib.figure import Figure
 
 from polinfer.core.errors import PolinferError
-from polinfer.reproduce.assumptions import CHOICES, Choice
+from polinfer.reproduce.assumptions import ASSUMPTIONS, Assumption
 from polinfer.reproduce.budgets import Budget
 from polinfer.reproduce.claims import Claim, Verdict
 from polinfer.reproduce.experiment import Experiment, MissingRowError, Results
@@ -42,12 +42,12 @@ class Section(NamedTuple):
         return f"{self.waiting} of {self.units} units are not finished: their rows are missing{claims}."
 
 
-class Account(NamedTuple):
+class Findings(NamedTuple):
     """What was run and what came of it."""
 
     budget: Budget
     sections: list[Section]
-    choices: tuple[Choice, ...]
+    assumptions: tuple[Assumption, ...]
     versions: dict[str, str]
     disagreements: list[Disagreement]  # the largest in each table's first column, largest first
 
@@ -61,7 +61,7 @@ class Account(NamedTuple):
         return {verdict: sum(c.verdict is verdict for c in self.claims) for verdict in Verdict}
 
 
-def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Account:
+def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Findings:
     """Read everything of `budget` in `store`, for the named experiments or for all."""
     sections, apart = [], []
     for name in names or EXPERIMENTS:
@@ -77,7 +77,7 @@ def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Account:
             f"{budget.name} --out {store.folder}"
         )
     versions = {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()}
-    return Account(budget, sections, CHOICES, versions, sorted(apart, key=lambda one: -one.size))
+    return Findings(budget, sections, ASSUMPTIONS, versions, sorted(apart, key=lambda one: -one.size))
 
 
 def _section(experiment: Experiment, results: Results, store: Store, budget: Budget) -> Section:
@@ -113,7 +113,7 @@ APART_HEAD = ("experiment", "row", "number", "paper", "ours", "what it estimates
 TIME_HEAD = ("experiment", "units", "minutes", "processor minutes")
 
 
-def apart_rows(account: Account) -> list[tuple[str, ...]]:
+def apart_rows(findings: Findings) -> list[tuple[str, ...]]:
     """Return the largest disagreements as the cells of a table."""
     return [
         (
@@ -125,11 +125,11 @@ def apart_rows(account: Account) -> list[tuple[str, ...]]:
             "" if one.exact is None else f"{one.exact:.3g}",
             f"{one.size:.1f}",
         )
-        for one in account.disagreements
+        for one in findings.disagreements
     ]
 
 
-def time_rows(account: Account) -> list[tuple[str, ...]]:
+def time_rows(findings: Findings) -> list[tuple[str, ...]]:
     """Return what each experiment took as the cells of a table."""
     return [
         (
@@ -138,16 +138,16 @@ def time_rows(account: Account) -> list[tuple[str, ...]]:
             f"{section.times.seconds / 60:.1f}",
             f"{section.times.cpu_seconds / 60:.1f}",
         )
-        for section in account.sections
+        for section in findings.sections
     ]
 
 
-def as_json(account: Account) -> dict[str, Any]:
-    """Return the account as numbers and words."""
+def as_json(findings: Findings) -> dict[str, Any]:
+    """Return the findings as numbers and words."""
     return {
-        "budget": account.budget.__dict__,
-        "versions": account.versions,
-        "claims": [claim._asdict() for claim in account.claims],
+        "budget": findings.budget.__dict__,
+        "versions": findings.versions,
+        "claims": [claim._asdict() for claim in findings.claims],
         "experiments": {
             section.experiment.name: {
                 "columns": list(section.table.head),
@@ -158,7 +158,7 @@ def as_json(account: Account) -> dict[str, Any]:
                 "waiting": section.waiting,
                 "undecided": section.undecided,
             }
-            for section in account.sections
+            for section in findings.sections
         },
-        "disagreements": [one._asdict() for one in account.disagreements],
+        "disagreements": [one._asdict() for one in findings.disagreements],
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from polinfer.core.files import write_atomically
 from polinfer.plots.save import save_figure
-from polinfer.reproduce.findings import APART_HEAD, TIME_HEAD, Account, Section, apart_rows, time_rows
+from polinfer.reproduce.findings import APART_HEAD, TIME_HEAD, Findings, Section, apart_rows, time_rows
 from polinfer.reproduce.tables import Line, group_lines
 
 LEGEND = (
@@ -23,13 +23,13 @@ LEGEND = (
 )
 
 
-def write_markdown(account: Account, folder: Path, command: str) -> Path:
+def write_markdown(findings: Findings, folder: Path, command: str) -> Path:
     """Write ``index.md`` and the figures into `folder`."""
-    for section in account.sections:
+    for section in findings.sections:
         for name, figure in section.figures.items():
             save_figure(figure, folder / figure_name(section, name))
     path = folder / "index.md"
-    text = as_markdown(account, command)
+    text = as_markdown(findings, command)
     write_atomically(path, lambda file: file.write(text.encode()))
     return path
 
@@ -39,39 +39,41 @@ def figure_name(section: Section, name: str) -> str:
     return f"{section.experiment.name}-{name}"
 
 
-def as_markdown(account: Account, command: str) -> str:
+def as_markdown(findings: Findings, command: str) -> str:
     """Return the whole report but for its figures."""
-    budget = account.budget
+    budget, assumptions = findings.budget, findings.assumptions
     parts = [
         "# The paper, rerun",
         f"Budget `{budget.name}`: {budget.seeds} seeds, {budget.sweeps:,} sweeps, {budget.steps:,} steps of "
         f"SAC, {budget.episodes:,} episodes a run. Made by `{command}`.",
         LEGEND,
         "## Claims",
-        _claims(account),
-        _apart(account),
-        *(_section(section) for section in account.sections),
+        _claims(findings),
+        _apart(findings),
+        *(_section(section) for section in findings.sections),
         "## Settings that the paper leaves open",
-        _grid(("setting", "ours", "reason"), [(c.name, f"{c.value}", c.reason) for c in account.choices]),
+        _grid(
+            ("setting", "ours", "reason"), [(a.name, f"{a.value}", a.reason) for a in findings.assumptions]
+        ),
         "## Time",
-        _times(account),
-        "Versions: " + ", ".join(f"{name} {number}" for name, number in account.versions.items()) + ".",
+        _times(findings),
+        "Versions: " + ", ".join(f"{name} {number}" for name, number in findings.versions.items()) + ".",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _claims(account: Account) -> str:
+def _claims(findings: Findings) -> str:
     return _grid(
         ("claim", "verdict", "evidence", "place"),
-        [(c.statement, f"**{c.verdict.value}**", c.evidence, c.place) for c in account.claims],
+        [(c.statement, f"**{c.verdict.value}**", c.evidence, c.place) for c in findings.claims],
     )
 
 
-def _apart(account: Account) -> str:
-    if not account.disagreements:
+def _apart(findings: Findings) -> str:
+    if not findings.disagreements:
         return ""
     told = "The largest disagreement with the paper in the first column of each table:\n\n"
-    return told + _grid(APART_HEAD, apart_rows(account))
+    return told + _grid(APART_HEAD, apart_rows(findings))
 
 
 def _section(section: Section) -> str:
@@ -100,9 +102,9 @@ def _label(line: Line) -> str:
     return line.policy + (" *" if line.ours else "")
 
 
-def _times(account: Account) -> str:
+def _times(findings: Findings) -> str:
     note = "Units that two experiments share are counted in both; units that ran side by side are added up."
-    return _grid(TIME_HEAD, time_rows(account)) + "\n\n" + note
+    return _grid(TIME_HEAD, time_rows(findings)) + "\n\n" + note
 
 
 def _grid(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,0 +1,1 @@
+"""Run folders: configuration, checkpoints, results; a killed run resumes where it was."""
