@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from polinfer.cli.output import OutputFlags, print_json, remarks, tables
 from polinfer.cli.report import claims_table
 from polinfer.core.errors import PolinferError, check_at_least, suggest
-from polinfer.core.files import read_json
+from polinfer.core.files import read_record
 from polinfer.core.threads import thread_limit
 from polinfer.reproduce.budgets import budget_named
 from polinfer.reproduce.experiments import EXPERIMENTS
@@ -26,7 +26,7 @@ from polinfer.reproduce.page import write_page
 from polinfer.reproduce.runner import Finished, missing, run_units
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
-from polinfer.reproduce.worker import PROGRESS, Done
+from polinfer.reproduce.worker import PROGRESS, Attempt, Done
 
 _LOOK = 2.0  # seconds between looks at what units are doing
 
@@ -154,10 +154,9 @@ def _running(todo: list[Unit], store: Store) -> str:
     parts = []
     for unit in todo:
         try:
-            now = read_json(store.scratch(unit) / PROGRESS)
-            done, total = float(now["done"]), float(now["total"])
-        except (PolinferError, KeyError, TypeError, ValueError):
+            now = read_record(store.scratch(unit) / PROGRESS, Attempt)
+        except PolinferError:
             continue
-        if 0 < done < total:
-            parts.append(f"{unit.domain} {unit.method} {100 * done / total:.0f}%")
+        if 0 < now.done < now.total:
+            parts.append(f"{unit.domain} {unit.method} {100 * now.done / now.total:.0f}%")
     return ", ".join(parts[:4])

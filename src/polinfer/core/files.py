@@ -7,9 +7,10 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import jax
+import msgspec
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from polinfer.core.errors import PolinferError
 
 Arrays = dict[str, NDArray[Any]]
+T = TypeVar("T")
 
 
 def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -73,6 +75,19 @@ def read_json(path: str | Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise PolinferError(f"{path}: not an object with names")
     return value
+
+
+def read_record(path: str | Path, kind: type[T]) -> T:
+    """Read JSON as a typed record; a missing, misplaced or mistyped field is refused by file and field."""
+    return as_record(read_json(path), kind, path)
+
+
+def as_record(value: Any, kind: type[T], source: str | Path) -> T:
+    """Return what JSON gave as a typed record; anything else is refused with the file and the field."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise PolinferError(f"{source}: {error}") from None
 
 
 def write_arrays(path: str | Path, arrays: Arrays) -> None:

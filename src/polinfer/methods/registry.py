@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-import msgspec
-
 from polinfer.core.errors import PolinferError, suggest
+from polinfer.core.files import as_record
 from polinfer.methods.base import Method
 from polinfer.posterior.config import MethodConfig
 
@@ -101,10 +100,7 @@ def read_config(name: str, fields: Mapping[str, Any]) -> MethodConfig:
     unknown = [field for field in fields if field not in method.Config.field_names()]
     if unknown:
         raise PolinferError(_foreign(method, unknown[0], method.Config.field_names()))
-    try:
-        made: MethodConfig = msgspec.convert(dict(fields), method.Config)
-    except msgspec.ValidationError as error:
-        raise PolinferError(f"the configuration of method {name!r} is damaged: {error}") from None
+    made: MethodConfig = as_record(dict(fields), method.Config, f"the configuration of method {name!r}")
     return made
 
 

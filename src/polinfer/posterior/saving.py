@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import (
     Arrays,
+    as_record,
     flatten_arrays,
     plain,
     read_json,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 FORMAT = "polinfer posterior"
 VERSION = 2
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
-
-T = TypeVar("T")
 
 
 class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,15 +114,7 @@ def read_config(folder: Path) -> RunConfig:
             f"{path}: format version {found.get('version')!r}, and this polinfer reads version {VERSION}; "
             "plan again, or read it with the polinfer that wrote it"
         )
-    return convert(found, RunConfig, path)
-
-
-def convert(value: Any, kind: type[T], source: Path) -> T:
-    """Read what JSON gave as a typed record; anything else is refused with the file and the field."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise PolinferError(f"{source}: {error}") from None
+    return as_record(found, RunConfig, path)
 
 
 def save(posterior: Posterior, folder: str | Path) -> None:

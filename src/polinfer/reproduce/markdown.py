@@ -52,9 +52,7 @@ def as_markdown(findings: Findings, command: str) -> str:
         _apart(findings),
         *(_section(section) for section in findings.sections),
         "## Settings that the paper leaves open",
-        _grid(
-            ("setting", "ours", "reason"), [(a.name, f"{a.value}", a.reason) for a in findings.assumptions]
-        ),
+        _grid(("setting", "ours", "reason"), [(one.name, f"{one.value}", one.reason) for one in assumptions]),
         "## Time",
         _times(findings),
         "Versions: " + ", ".join(f"{name} {number}" for name, number in findings.versions.items()) + ".",

@@ -8,15 +8,16 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import Arrays, read_json, write_atomically, write_json
+from polinfer.core.files import Arrays, read_record, write_atomically, write_json
 from polinfer.reproduce.unit import Unit
 
 UNITS, TIMES, SCRATCH = "units", "times", "scratch"
@@ -36,7 +37,7 @@ class Outcome:
         return name in self.arrays
 
 
-class Times(NamedTuple):
+class Times(msgspec.Struct, frozen=True):
     """What a unit took, compilation and evaluation included."""
 
     seconds: float
@@ -66,14 +67,13 @@ class Store:
     def read_times(self, unit: Unit) -> Times | None:
         """Return how long `unit` took; None where that is not known."""
         try:
-            found = read_json(self.folder / TIMES / f"{unit.key}.json")
-            return Times(float(found["seconds"]), float(found["cpu_seconds"]))
-        except (PolinferError, KeyError, TypeError, ValueError):
+            return read_record(self.folder / TIMES / f"{unit.key}.json", Times)
+        except PolinferError:
             return None
 
     def write(self, unit: Unit, outcome: Outcome, times: Times) -> None:
         """Keep an outcome, and clear away what the unit was working with."""
-        write_json(self.folder / TIMES / f"{unit.key}.json", times._asdict())
+        write_json(self.folder / TIMES / f"{unit.key}.json", msgspec.to_builtins(times))
         data = pack(unit.describe(), outcome)
         write_atomically(self._path(unit), lambda file: file.write(data))
         shutil.rmtree(self.scratch(unit), ignore_errors=True)

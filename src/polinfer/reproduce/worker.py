@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import msgspec
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import read_json, write_json
+from polinfer.core.files import read_record, write_json
 from polinfer.core.progress import Progress, Report
 from polinfer.methods import infer
 from polinfer.posterior.posterior import Posterior
@@ -31,6 +32,15 @@ from polinfer.runs.folder import infer_in_folder
 PROGRESS = "progress.json"
 _UNITS_KEPT = 24  # whose programs a worker keeps
 _units = count(1)  # done by this process
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """How far a unit is, and what it has taken, over all attempts."""
+
+    done: float
+    total: float
+    seconds: float
+    cpu_seconds: float
 
 
 class Done(NamedTuple):
@@ -96,7 +106,9 @@ def _timed(unit: Unit, scratch: Path | None, owner: int | None) -> Done:
     def report(now: Report) -> None:
         _leave_if_orphaned(owner)
         if scratch is not None:
-            write_json(scratch / PROGRESS, {"done": now.done, "total": now.total, **so_far()._asdict()})
+            spent = so_far()
+            attempt = Attempt(now.done, now.total, spent.seconds, spent.cpu_seconds)
+            write_json(scratch / PROGRESS, msgspec.to_builtins(attempt))
 
     return Done(unit, _outcome(unit, scratch, report), so_far())
 
@@ -118,10 +130,10 @@ def _outcome(unit: Unit, scratch: Path | None, report: Progress) -> Outcome:
 def _spent(scratch: Path | None) -> Times:
     """Return what earlier attempts at a unit took."""
     try:
-        found = {} if scratch is None else read_json(scratch / PROGRESS)
-        return Times(float(found.get("seconds", 0.0)), float(found.get("cpu_seconds", 0.0)))
-    except (PolinferError, TypeError, ValueError):
-        return Times(0.0, 0.0)
+        found = None if scratch is None else read_record(scratch / PROGRESS, Attempt)
+    except PolinferError:
+        found = None
+    return Times(0.0, 0.0) if found is None else Times(found.seconds, found.cpu_seconds)
 
 
 def _infer(

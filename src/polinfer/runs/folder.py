@@ -22,7 +22,15 @@ from polinfer.methods.registry import read_config as method_config
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.loading import read_posterior
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.saving import CONFIG, POLICY, TABLE, RunConfig, describe_run, read_config, write_config
+from polinfer.posterior.saving import (
+    CONFIG,
+    POLICY,
+    TABLE,
+    RunConfig,
+    describe_run,
+    read_config,
+    write_config,
+)
 from polinfer.problems.registry import Problem
 from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoint
 
