@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from polinfer import exact
 from polinfer.core.errors import PolinferError, check_at_least
-from polinfer.core.protocol import constant
 from polinfer.exact.solution import Floats
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.tabular.table import TabularMDP
@@ -30,7 +26,6 @@ EVEN = 0.1
 """The two most probable actions are nearly even if their probabilities differ by less than this."""
 TIE = 1e-6
 """Losses below this share of the range are ties: the most probable action need not be the very best."""
-_BYTES = 1 << 26  # of policies evaluated together
 
 Clarity = Literal["clear", "leaning", "toss-up"]
 
@@ -162,82 +157,17 @@ def judge(probs: Floats, losses: Floats, span: float) -> tuple[Clarity, bool]:
     return "leaning", disagrees
 
 
-def stochastic_returns(table: TabularMDP, policies: Floats) -> Floats:
-    """Return ``J`` ``[n]`` of many stochastic policies ``[n, S, A]``, in double precision.
-
-    Examples
-    --------
-    >>> import polinfer
-    >>> table = polinfer.make("bandit", means=[0.2, 0.6])
-    >>> uniform = exact.uniform_policy(table)
-    >>> stochastic_returns(table, np.stack([uniform, uniform])).round(6).tolist()
-    [0.4, 0.4]
-    """
-    policies = np.asarray(policies, np.float64)
-    if policies.ndim != 3 or policies.shape[1:] != (table.num_states, table.num_actions):
-        raise PolinferError(
-            f"policies must have shape [n, S, A] = [n, {table.num_states}, {table.num_actions}], "
-            f"got {list(policies.shape)}"
-        )
-    size = _chunk(table)
-    parts = [_returns(table, policies[first : first + size]) for first in range(0, len(policies), size)]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def _chunk(table: TabularMDP) -> int:
-    return max(1, _BYTES // (8 * int(np.prod(table.probability.shape))))
-
-
-def _returns(table: TabularMDP, policies: Floats) -> Floats:
-    with jax.enable_x64(True):
-        returned = _evaluate(
-            jnp.asarray(table.successor),
-            constant(table.probability),
-            constant(table.reward),
-            constant(table.initial),
-            jnp.asarray(table.absorbing),
-            constant(policies),
-            jnp.asarray(table.horizon),
-        )
-    return np.asarray(returned)
-
-
-@jax.jit
-def _evaluate(
-    successor: Array,
-    probability: Array,
-    reward: Array,
-    initial: Array,
-    absorbing: Array,
-    policies: Array,
-    steps: Array,
-) -> Array:
-    def one(policy: Array) -> Array:
-        weight = jnp.where(absorbing[:, None, None], 0.0, policy[:, :, None] * probability)
-        immediate = jnp.sum(weight * reward, axis=(1, 2))
-        value = jax.lax.fori_loop(
-            0,
-            steps,
-            lambda _, v: immediate + jnp.sum(weight * v[successor], axis=(1, 2)),
-            jnp.zeros_like(immediate),
-        )
-        return jnp.vdot(initial, value)
-
-    returns: Array = jax.vmap(one)(policies)
-    return returns
-
-
 def _alternatives(table: TabularMDP, policy: Floats, pairs: list[tuple[int, int]]) -> Iterator[float]:
     """Yield ``J`` of `policy` with the row of a state replaced by an action, for each of `pairs`."""
     # Chunks of one size: a last one that is smaller would be compiled for itself.
-    size = min(_chunk(table), max(1, len(pairs)))
+    size = min(exact.returns_at_once(table), max(1, len(pairs)))
     for first in range(0, len(pairs), size):
         part = pairs[first : first + size]
         changed = np.repeat(policy[None], size, axis=0)
         for row, (state, action) in zip(changed, part, strict=False):
             row[state] = 0.0
             row[state, action] = 1.0
-        yield from map(float, _returns(table, changed)[: len(part)])
+        yield from map(float, exact.stochastic_returns(table, changed)[: len(part)])
 
 
 def _states(table: TabularMDP, occupancy: Floats, top: int | None) -> tuple[NDArray[np.int64], int]:

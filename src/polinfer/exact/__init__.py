@@ -9,6 +9,8 @@ from polinfer.exact.evaluation import (
     deterministic_returns,
     evaluate_policy,
     one_hot_policy,
+    returns_at_once,
+    stochastic_returns,
     uniform_policy,
 )
 from polinfer.exact.solution import PolicyPosterior, Result, Solution
@@ -44,11 +46,13 @@ __all__ = [
     "one_hot_policy",
     "policy_posterior",
     "return_distribution",
+    "returns_at_once",
     "soft_stationary",
     "soft_value_iteration",
     "statewise_posterior",
     "stationary_optimum",
     "stationary_value_iteration",
+    "stochastic_returns",
     "uniform_policy",
     "world_averaged_policy",
 ]

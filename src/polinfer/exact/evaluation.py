@@ -16,6 +16,8 @@ from polinfer.core.protocol import constant
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
+_BYTES = 1 << 26  # of policies that `stochastic_returns` evaluates together
+
 
 @dataclass(frozen=True)
 class PolicyValue:
@@ -201,6 +203,72 @@ def _deterministic(
         return jnp.vdot(initial, value)
 
     returns: Array = jax.lax.map(one, policies, batch_size=64)
+    return returns
+
+
+def stochastic_returns(table: TabularMDP, policies: Floats) -> Floats:
+    """Return ``J`` ``[n]`` of many stochastic policies ``[n, S, A]``, in double precision.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.make("bandit", means=[0.2, 0.6])
+    >>> uniform = uniform_policy(table)
+    >>> stochastic_returns(table, np.stack([uniform, uniform])).round(6).tolist()
+    [0.4, 0.4]
+    """
+    policies = np.asarray(policies, np.float64)
+    if policies.ndim != 3 or policies.shape[1:] != (table.num_states, table.num_actions):
+        raise PolinferError(
+            f"policies must have shape [n, S, A] = [n, {table.num_states}, {table.num_actions}], "
+            f"got {list(policies.shape)}"
+        )
+    size = returns_at_once(table)
+    parts = [_returns(table, policies[first : first + size]) for first in range(0, len(policies), size)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def returns_at_once(table: TabularMDP) -> int:
+    """Return how many policies `stochastic_returns` evaluates together."""
+    return max(1, _BYTES // (8 * int(np.prod(table.probability.shape))))
+
+
+def _returns(table: TabularMDP, policies: Floats) -> Floats:
+    with jax.enable_x64(True):
+        returned = _stochastic(
+            jnp.asarray(table.successor),
+            constant(table.probability),
+            constant(table.reward),
+            constant(table.initial),
+            jnp.asarray(table.absorbing),
+            constant(policies),
+            jnp.asarray(table.horizon),
+        )
+    return np.asarray(returned)
+
+
+@jax.jit
+def _stochastic(
+    successor: Array,
+    probability: Array,
+    reward: Array,
+    initial: Array,
+    absorbing: Array,
+    policies: Array,
+    steps: Array,
+) -> Array:
+    def one(policy: Array) -> Array:
+        weight = jnp.where(absorbing[:, None, None], 0.0, policy[:, :, None] * probability)
+        immediate = jnp.sum(weight * reward, axis=(1, 2))
+        value = jax.lax.fori_loop(
+            0,
+            steps,
+            lambda _, v: immediate + jnp.sum(weight * v[successor], axis=(1, 2)),
+            jnp.zeros_like(immediate),
+        )
+        return jnp.vdot(initial, value)
+
+    returns: Array = jax.vmap(one)(policies)
     return returns
 
 

@@ -19,6 +19,7 @@ from polinfer.learning.config import TrainConfig
 from polinfer.learning.gradient import make_gradient, misfit
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.compiled import run_sweep
+from polinfer.smc.lineage import lineages
 from polinfer.smc.proposal import NetworkProposal, Proposal, TableProposal, log_proposal_of
 from polinfer.smc.record import Sweep
 from polinfer.smc.weights import NEEDS_TABLE, Weighed, draw_fill, make_weigher
@@ -192,7 +193,4 @@ def make_proposal(seed: int, mdp: MDP, config: TrainConfig) -> Proposal:
 def unique_ancestors(sweep: Sweep) -> Array:
     """Return how many particles of the first step have descendants at the end."""
     count = sweep.ancestor.shape[1]
-    lineage, _ = jax.lax.scan(
-        lambda index, ancestor: (ancestor[index], None), jnp.arange(count), sweep.ancestor[:-1], reverse=True
-    )
-    return (lineage[:, None] == jnp.arange(count)).any(axis=0).sum()
+    return (lineages(sweep)[0][:, None] == jnp.arange(count)).any(axis=0).sum()

@@ -59,7 +59,9 @@ class FolderCheckpoint:
 
     def _write_metrics(self, trace: Trace) -> None:
         rows = [
-            json.dumps(plain({trace.unit: trace.done[i]} | {n: c[i] for n, c in trace.columns.items()}))
+            json.dumps(
+                plain({trace.unit: trace.done[i]} | {n: c[i] for n, c in sorted(trace.columns.items())})
+            )
             for i in range(len(trace))
         ]
         text = "\n".join(rows) + "\n"

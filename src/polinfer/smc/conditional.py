@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,7 @@ from polinfer.core.noise import WorldNoise, as_uniform, derive_words, draw_world
 from polinfer.core.protocol import MDP, invert_cumulative
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.config import SweepConfig
+from polinfer.smc.lineage import lineages
 from polinfer.smc.record import Sweep
 from polinfer.smc.transitions import LogProposal
 from polinfer.smc.weights import Weighed, draw_fill, make_weigher
@@ -140,12 +141,5 @@ def pick_lineage(words: Array, noise: WorldNoise, sweep: Sweep, log_weight: Arra
     uniform = as_uniform(derive_words(words, jnp.asarray(_PICK)))
     last = invert_cumulative(uniform, jax.nn.softmax(log_weight))
 
-    def back(line: Array, inputs: Any) -> tuple[Array, tuple[Array, Array]]:
-        ancestor, action, refresh = inputs
-        line = ancestor[line]
-        return line, (action[line], refresh[line])
-
-    # After the last step nothing is resampled, and its ancestors are the particles themselves.
-    inputs = (sweep.ancestor, noise.action, noise.refresh)
-    _, (action, refresh) = jax.lax.scan(back, last.astype(jnp.int32), inputs, reverse=True)
-    return Lineage(action, refresh, fill[last])
+    line, step = lineages(sweep)[:, last], jnp.arange(sweep.ancestor.shape[0])
+    return Lineage(noise.action[step, line], noise.refresh[step, line], fill[last])

@@ -25,6 +25,7 @@ from polinfer.exact.solution import Floats, PolicyPosterior
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.compiled import run_sweep
 from polinfer.smc.config import SweepConfig
+from polinfer.smc.lineage import committed_actions
 from polinfer.smc.proposal import log_policy
 from polinfer.smc.record import Sweep
 from polinfer.smc.weights import Weights, draw_fill, make_weigher
@@ -118,23 +119,6 @@ def average_sweeps(values: Floats, share: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt((apart**2).sum(axis=0) * count / (count - 1))
 
 
-def gather_policies(sweep: Sweep, num_states: int) -> NDArray[np.int32]:
-    """Follow every last particle back to its first step; return the actions it committed to, ``[N, S]``."""
-    drawn, state, action, ancestor = (
-        np.asarray(field) for field in (sweep.drawn, sweep.state, sweep.action, sweep.ancestor)
-    )
-    steps, count = ancestor.shape
-    drawn, state, action = (array.reshape(steps, count, -1) for array in (drawn, state, action))
-    actions = np.full((count, num_states), -1, np.int32)
-    line = np.arange(count)
-    for t in reversed(range(steps)):
-        line = ancestor[t, line] if t < steps - 1 else line
-        particle, world = np.nonzero(drawn[t, line])
-        source = line[particle]
-        actions[particle, state[t, source, world]] = action[t, source, world]
-    return actions
-
-
 def marginal_policy(table: TabularMDP, population: Population) -> Floats:
     """Return ``Pr[pi(s) = a]`` ``[S, A]``; where a particle never came, its action is uniform."""
     even = uniform_policy(table)
@@ -167,7 +151,9 @@ def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int) ->
     last = np.asarray(record.log_weight[-1], np.float64)
     weight = np.exp(last - last.max())
     return Population(
-        gather_policies(record, table.num_states), weight / weight.sum(), float(record.log_evidence)
+        np.asarray(committed_actions(record, table.num_states)),
+        weight / weight.sum(),
+        float(record.log_evidence),
     )
 
 

@@ -22,6 +22,7 @@ from jax import Array
 from polinfer.core.noise import as_uniform, derive_words
 from polinfer.exact.returns import choices_of, make_returns
 from polinfer.problems.tabular.table import TabularMDP
+from polinfer.smc.lineage import along, committed_actions
 from polinfer.smc.record import Sweep
 
 Weights = Literal["worlds", "exact"]
@@ -58,7 +59,8 @@ def make_weigher(table: TabularMDP) -> Weigher:
     count = jnp.asarray(legal.sum(axis=1), jnp.float32)
 
     def weigh(sweep: Sweep, fill: Array) -> Weighed:
-        actions, gained = _follow_back(sweep, table.num_states)
+        actions = committed_actions(sweep, table.num_states)
+        gained = along(sweep, sweep.reward).mean(axis=-1).sum(axis=0)
         # A float32 below one times a count can round up to the count.
         rank = jnp.minimum((fill * count).astype(jnp.int32), count.astype(jnp.int32) - 1)
         drawn = jnp.take_along_axis(order, rank.T, axis=1).T
@@ -69,27 +71,3 @@ def make_weigher(table: TabularMDP) -> Weigher:
         return Weighed(actions, log_weight - log_mean, sweep.log_evidence + log_mean)
 
     return weigh
-
-
-def _follow_back(sweep: Sweep, num_states: int) -> tuple[Array, Array]:
-    """Follow the last particles back; return their actions ``[N, S]``, -1 where none was drawn, and gains."""
-    steps, count = sweep.ancestor.shape
-    worlds = sweep.action.size // (steps * count)
-    slot = jnp.arange(count)
-
-    def back(line: Array, ancestor: Array) -> tuple[Array, Array]:
-        return ancestor[line], ancestor[line]
-
-    # Nothing is resampled after the last step; a particle of an earlier one goes on in its descendants.
-    last = slot.astype(sweep.ancestor.dtype)
-    _, earlier = jax.lax.scan(back, last, sweep.ancestor[:-1], reverse=True)
-    line = jnp.concatenate([earlier, last[None]])  # [T, N]
-
-    def along(of: Array) -> Array:
-        return jnp.take_along_axis(of.reshape(steps, count, worlds), line[:, :, None], axis=1)
-
-    # One draw per state and particle, so no two of them meet.
-    row = jnp.where(along(sweep.drawn), along(sweep.state), num_states)
-    actions = jnp.full((count, num_states), -1, jnp.int32)
-    actions = actions.at[slot[None, :, None], row].set(along(sweep.action), mode="drop")
-    return actions, along(sweep.reward).mean(axis=-1).sum(axis=0)
