@@ -2,42 +2,58 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SETUP := $(VENV)/.installed
-DOCS_SETUP := $(VENV)/.installed-docs
+INSTALLED := $(VENV)/.installed
+TEST_INSTALLED := $(VENV)/.installed-test
+DOCS_INSTALLED := $(VENV)/.installed-docs
 
-.PHONY: demo test lint docs clean help
+.PHONY: demo setup test lint coverage slow docs clean help
 
 help:
-	@echo "make demo   set up, plan on the built-in problem, leave pictures in runs/demo"
-	@echo "make test   set up, then lint, types, doctests and tests (.venv/bin/pytest -m slow runs the long ones)"
-	@echo "make docs   set up, then build the documentation in docs/_build/html"
-	@echo "make clean  remove everything that these commands made"
+	@echo "make demo      set up, plan on a built-in problem, leave pictures in runs/demo"
+	@echo "make test      set up, then lint, types, the direction of imports, doctests and tests"
+	@echo "make coverage  the tests, with the share of lines that they run"
+	@echo "make slow      the long tests, among them the wheel in an empty environment"
+	@echo "make docs      set up, then build the documentation in docs/_build/html"
+	@echo "make clean     remove everything that these commands made"
 
-$(SETUP): pyproject.toml
+$(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(TEST_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@
 
-$(DOCS_SETUP): $(SETUP)
+$(DOCS_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
-demo: $(SETUP)
+demo: $(INSTALLED)
 	$(BIN)/polinfer plan gridworld/multimodal --reward-scale 2 --seeds 10 --out runs/demo --overwrite
 	@echo "look at runs/demo/policy.png: the policy in each cell (white beams) and how often it is visited (darkness)"
 
-lint: $(SETUP)
+setup: $(TEST_INSTALLED)
+
+lint: $(TEST_INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 test: lint
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
-docs: $(DOCS_SETUP)
+coverage: $(TEST_INSTALLED)
+	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term
+
+slow: $(TEST_INSTALLED)
+	$(BIN)/pytest -q -m slow
+
+docs: $(DOCS_INSTALLED)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) runs docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs docs/_build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .coverage
