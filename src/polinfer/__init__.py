@@ -14,6 +14,7 @@ from polinfer.core.protocol import MDP, Ending, EnumerableMDP, Outcomes, Starts,
 from polinfer.core.simulator import Simulator
 from polinfer.methods import (
     METHODS,
+    AutoConfig,
     ExactConfig,
     IwaeConfig,
     Method,
@@ -42,6 +43,7 @@ __version__ = _version("polinfer")
 __all__ = [
     "MDP",
     "METHODS",
+    "AutoConfig",
     "Certificate",
     "Comparison",
     "Diagnostic",

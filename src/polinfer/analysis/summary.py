@@ -23,6 +23,7 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
     returns = {name: float(getattr(evaluation, name).mean()) for name in exact.ReturnSummary._fields}
     record: dict[str, Any] = {
         "method": posterior.method,
+        "reason": posterior.reason,
         "seeds": posterior.seeds,
         "seconds": seconds,
         "horizon": posterior.view.horizon,

@@ -60,16 +60,18 @@ class Plan(OutputFlags):
         """Infer, evaluate, print, draw."""
         started = time.perf_counter()
         mdp = self.problem.make()
-        method = method_named(self.method)
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
-        if self.resume and not method.resumable:
-            raise PolinferError(f"method {self.method!r} has nothing to resume; leave out --resume")
         check_at_least("episodes", self.episodes, 1)
         # Everything is checked before the folder is touched: a bad request loses nothing.
-        _, config = resolve(mdp, config_of_flags(method, self.config))
-        method.check(mdp, config, seed=self.seed, seeds=self.seeds)
-        folder = self._folder()
+        config = config_of_flags(method_named(self.method), self.config)
+        request = resolve(mdp, config)
+        if self.resume and not request.method.resumable:
+            raise PolinferError(f"method {request.method.name!r} has nothing to resume; leave out --resume")
+        request.method.check(mdp, request.config, seed=self.seed, seeds=self.seeds)
+        if request.reason:
+            remarks().print(f"method: {request.reason}", markup=False, soft_wrap=True)
+        folder = self._folder(request.method.name)
         with progress_bar(self.seeds) as progress:
             posterior = infer_in_folder(
                 mdp,
@@ -106,12 +108,12 @@ class Plan(OutputFlags):
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False
         )
 
-    def _folder(self) -> Path:
+    def _folder(self, method: str) -> Path:
         if self.resume and self.out is not None:
             return self.out
         name = self.problem.domain
         stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)
-        return choose_folder(self.out, f"{stem}-{self.method}", self.overwrite)
+        return choose_folder(self.out, f"{stem}-{method}", self.overwrite)
 
 
 def method_of(arguments: list[str]) -> str | None:

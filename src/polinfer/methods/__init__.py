@@ -2,9 +2,10 @@
 
 from polinfer.actor_critic.config import SacConfig
 from polinfer.annealing.config import TemperedConfig
-from polinfer.methods.base import Method, Needs
+from polinfer.methods.auto import Auto, AutoConfig
+from polinfer.methods.base import Delegation, Method, Needs
 from polinfer.methods.exact import Exact, ExactConfig
-from polinfer.methods.inference import DEFAULT_METHOD, infer, resolve
+from polinfer.methods.inference import DEFAULT_METHOD, Request, infer, resolve
 from polinfer.methods.iwae import Iwae, IwaeConfig
 from polinfer.methods.particles import Particles, ParticlesConfig
 from polinfer.methods.registry import METHODS, method_named, read_config, register_method
@@ -15,18 +16,21 @@ from polinfer.methods.vsmc import Vsmc, VsmcConfig
 from polinfer.methods.wake import Wake, WakeConfig
 from polinfer.posterior.config import MethodConfig
 
-for _method in (Vsmc, Svi, Iwae, Wake, Tempered, Particles, Exact, Sac):
+for _method in (Auto, Vsmc, Svi, Iwae, Wake, Tempered, Particles, Exact, Sac):
     register_method(_method)
 
 __all__ = [
     "DEFAULT_METHOD",
     "METHODS",
+    "AutoConfig",
+    "Delegation",
     "ExactConfig",
     "IwaeConfig",
     "Method",
     "MethodConfig",
     "Needs",
     "ParticlesConfig",
+    "Request",
     "SacConfig",
     "SviConfig",
     "TemperedConfig",

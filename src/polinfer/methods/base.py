@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -43,6 +43,13 @@ class Needs(enum.Enum):
         return self.value
 
 
+class Delegation(NamedTuple):
+    """The method that a problem is handed on to."""
+
+    config: MethodConfig
+    reason: str  # a phrase for people
+
+
 class Method(ABC, Generic[C]):
     """One way from a problem to a posterior.
 
@@ -71,6 +78,11 @@ class Method(ABC, Generic[C]):
         """Fill in the fields whose defaults depend on the problem."""
         del problem
         return config
+
+    def delegate(self, problem: Problem, config: C) -> Delegation | None:
+        """Return another method's configuration, where this one only chooses; None where it infers itself."""
+        del problem, config
+        return None
 
     def check(self, problem: Problem, config: C, *, seed: int, seeds: int) -> None:
         """Refuse a request before anything is computed or written."""

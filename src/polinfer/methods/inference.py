@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Progress
@@ -53,13 +54,21 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
-    chosen, config = resolve(problem, method, **fields)
-    chosen.check(problem, config, seed=seed, seeds=seeds)
-    return chosen.run(problem, config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    request = resolve(problem, method, **fields)
+    request.method.check(problem, request.config, seed=seed, seeds=seeds)
+    return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 
 
-def resolve(problem: Problem, method: str | MethodConfig, **fields: Any) -> tuple[Method[Any], MethodConfig]:
-    """Return the method and its configuration for `problem`, every default filled in."""
+class Request(NamedTuple):
+    """A method and its configuration for a problem, every default filled in."""
+
+    method: Method[Any]
+    config: MethodConfig
+    reason: str = ""  # why the method was chosen, where the user named none
+
+
+def resolve(problem: Problem, method: str | MethodConfig, **fields: Any) -> Request:
+    """Return what to run: the method that is named, or the one that it hands the problem on to."""
     if isinstance(method, MethodConfig):
         if fields:
             raise PolinferError(
@@ -69,4 +78,23 @@ def resolve(problem: Problem, method: str | MethodConfig, **fields: Any) -> tupl
     else:
         chosen = method_named(method)
         config = make_config(chosen, fields)
-    return chosen, chosen.complete(problem, config)
+    handed_on = chosen.delegate(problem, config)
+    if handed_on is not None:
+        return resolve(problem, handed_on.config)._replace(reason=handed_on.reason)
+    return Request(chosen, chosen.complete(problem, config))
+
+
+def run(
+    problem: Problem,
+    request: Request,
+    *,
+    seed: int,
+    seeds: int,
+    progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Posterior:
+    """Run a request that was checked."""
+    found = request.method.run(
+        problem, request.config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint
+    )
+    return replace(found, reason=request.reason)

@@ -40,7 +40,7 @@ def read_posterior(folder: Path, config_of: ConfigOf, mdp: Problem | None = None
     proposal = unflatten_arrays(template, arrays, "proposal", source)
     trace = read_trace(arrays, source)
     known = _policies_from(arrays, source) if any(name.startswith("policies.") for name in arrays) else None
-    return Posterior(problem, view, config, proposal, run.seeds, run.seed, trace, known)
+    return Posterior(problem, view, config, proposal, run.seeds, run.seed, trace, known, run.reason)
 
 
 def _view_of(problem: Problem, proposal: Proposal) -> MDP:

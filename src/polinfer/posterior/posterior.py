@@ -59,6 +59,8 @@ class Posterior:
     policies
         What is known of whole policies, from methods that sample or enumerate them: evidence, reach policy,
         the most probable policies, and draws; None where there is only a proposal.
+    reason
+        Why ``auto`` chose the method; empty where it was named.
     """
 
     mdp: Problem
@@ -69,6 +71,7 @@ class Posterior:
     seed: int = 0
     trace: Trace = field(default_factory=Trace)
     policies: PolicyPosterior | None = None
+    reason: str = ""
 
     @property
     def method(self) -> str:

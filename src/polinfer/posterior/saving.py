@@ -44,6 +44,7 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
     seed: int
     seeds: int
     problem: dict[str, Any]
+    reason: str = ""
 
 
 def describe_problem(mdp: Problem) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: Problem | None)
     )
 
 
-def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int) -> RunConfig:
+def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reason: str = "") -> RunConfig:
     """Return what ``config.json`` says of a run."""
     return RunConfig(
         format=FORMAT,
@@ -90,6 +91,7 @@ def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int) -> R
         seed=seed,
         seeds=seeds,
         problem=describe_problem(mdp),
+        reason=reason,
     )
 
 
@@ -131,7 +133,7 @@ def save(posterior: Posterior, folder: str | Path) -> None:
             if value is not None
         }
     write_arrays(folder / POLICY, arrays)
-    run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds)
+    run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds, posterior.reason)
     write_config(folder, posterior.mdp, run)
 
 

@@ -17,7 +17,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress
 from polinfer.methods.base import Method
-from polinfer.methods.inference import infer, resolve
+from polinfer.methods.inference import resolve, run
 from polinfer.methods.registry import read_config as method_config
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.loading import read_posterior
@@ -85,9 +85,10 @@ def infer_in_folder(
     **fields: Any,
 ) -> Posterior:
     """Infer with checkpoints in `folder`; with `resume`, go on from the last one, bit for bit."""
-    chosen, config = resolve(mdp, method, **fields)
+    request = resolve(mdp, method, **fields)
+    chosen, config = request.method, request.config
     chosen.check(mdp, config, seed=seed, seeds=seeds)
-    asked = describe_run(mdp, config, seed, seeds)
+    asked = describe_run(mdp, config, seed, seeds, request.reason)
     if resume:
         _check_same(read_config(folder), asked, chosen, folder)
         if (folder / POLICY).exists():
@@ -95,7 +96,7 @@ def infer_in_folder(
     elif chosen.resumable:
         write_config(folder, mdp, asked)
     checkpoint = FolderCheckpoint(folder) if chosen.resumable else None
-    posterior = infer(mdp, config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
     posterior.save(folder)
     if checkpoint is not None:
         checkpoint.remove()
