@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import flatten_arrays, unflatten_arrays
@@ -44,12 +45,16 @@ def fit(
     seeds: int = 1,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    start: NDArray[Any] | None = None,
 ) -> Fitted:
-    """Train each seed; a run that is resumed ends as if it had not stopped."""
+    """Train each seed, from the policy `start` ``[S, A]`` of a table or from the uniform one.
+
+    A run that is resumed ends as if it had not stopped.
+    """
     # Single precision, even in a program that has switched JAX to double.
     with jax.enable_x64(False):
         trainer = trainer_for(mdp, config)
-        done, state = 0, trainer.init(range(seed, seed + seeds))
+        done, state = 0, trainer.init(range(seed, seed + seeds), start)
         trace = Trace.empty("sweeps", COLUMNS, seeds)
         saved = checkpoint.read() if checkpoint is not None else None
         if saved is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax  # type: ignore[import-untyped]
 from jax import Array
+from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.noise import derive_words, seed_words
@@ -20,9 +21,11 @@ from polinfer.learning.gradient import make_gradient, misfit
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.compiled import run_sweep
 from polinfer.smc.lineage import lineages
-from polinfer.smc.proposal import NetworkProposal, Proposal, TableProposal, log_proposal_of
+from polinfer.smc.proposal import NetworkProposal, Proposal, ShiftedProposal, TableProposal, log_proposal_of
 from polinfer.smc.record import Sweep
 from polinfer.smc.weights import NEEDS_TABLE, Weighed, draw_fill, make_weigher
+
+_LEAST = 1e-30  # probability that a start may give a legal action
 
 
 class TrainState(NamedTuple):
@@ -45,10 +48,18 @@ class ChunkMetrics(NamedTuple):
     finite: Array  # bool, all rewards and weights were
 
 
+class Init(Protocol):
+    """From seeds to the state that training starts with."""
+
+    def __call__(self, seeds: Sequence[int], start: NDArray[Any] | None = None) -> TrainState:
+        """Start from the policy `start` ``[S, A]`` of a table, or from the uniform one."""
+        ...
+
+
 class Trainer(NamedTuple):
     """The compiled functions that train one configuration on one MDP."""
 
-    init: Callable[[Sequence[int]], TrainState]  # from seeds
+    init: Init
     run: Callable[[TrainState, Any, Any], tuple[TrainState, ChunkMetrics]]  # updates first .. last-1
 
 
@@ -94,7 +105,7 @@ def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
 class Learning(NamedTuple):
     """From records to a better proposal, whichever engine made the records."""
 
-    init: Callable[[Sequence[int]], TrainState]
+    init: Init
     # One seed; sweeps [U, T, N], and the policies of each sweep where they have exact weights.
     update: Callable[[TrainState, Sums, Sweep, Weighed | None], tuple[TrainState, Sums]]
 
@@ -105,8 +116,8 @@ def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
     adam = optax.adam(schedule)
     gradient = make_gradient(mdp, config, by_table)
 
-    def init(seeds: Sequence[int]) -> TrainState:
-        members = [make_proposal(seed, mdp, config) for seed in seeds]
+    def init(seeds: Sequence[int], start: NDArray[Any] | None = None) -> TrainState:
+        members = [make_proposal(seed, mdp, config, start) for seed in seeds]
         # NumPy stacks, and the rest is one program: operations one by one would each be compiled.
         proposal = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *members)
         return TrainState(proposal, *begin(proposal, jnp.asarray(seeds, jnp.uint32)))
@@ -180,14 +191,16 @@ def metrics_of(sums: Sums, count: Array, particles: int) -> ChunkMetrics:
     )
 
 
-def make_proposal(seed: int, mdp: MDP, config: TrainConfig) -> Proposal:
-    """Return an untrained proposal for `mdp`."""
+def make_proposal(seed: int, mdp: MDP, config: TrainConfig, start: NDArray[Any] | None = None) -> Proposal:
+    """Return an untrained proposal for `mdp`: the policy `start` ``[S, A]`` of a table, or uniform."""
+    rows = None if start is None else jnp.asarray(np.log(np.maximum(start, _LEAST)), jnp.float32)
     if config.proposal == "table":
         if not isinstance(mdp, TabularMDP):
             raise PolinferError("proposal 'table' needs a problem that fits a table; use proposal 'network'")
-        return TableProposal.uniform(mdp.num_states, mdp.num_actions)
+        return TableProposal.uniform(mdp.num_states, mdp.num_actions) if rows is None else TableProposal(rows)
     features = jax.eval_shape(mdp.encode, jax.eval_shape(mdp.init, jax.random.key(0))).shape[0]
-    return NetworkProposal.initial(seed, features, mdp.num_actions, config.width, config.depth)
+    network = NetworkProposal.initial(seed, features, mdp.num_actions, config.width, config.depth)
+    return network if rows is None else ShiftedProposal(network, rows)
 
 
 def unique_ancestors(sweep: Sweep) -> Array:

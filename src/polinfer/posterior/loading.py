@@ -19,11 +19,10 @@ from polinfer.posterior.saving import POLICY, read_config, read_trace, remake_pr
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table, table_of
-from polinfer.smc.proposal import Layer, NetworkProposal, Proposal, TableProposal
+from polinfer.smc.proposal import Layer, NetworkProposal, Proposal, ShiftedProposal, TableProposal
 
 ConfigOf = Callable[[str, dict[str, Any]], MethodConfig]
 """From a method's name and its fields as they were written to its configuration."""
-_LAYER = re.compile(r"proposal\.layers\[(\d+)\]\.weight")
 
 
 def read_posterior(folder: Path, config_of: ConfigOf, mdp: Problem | None = None) -> Posterior:
@@ -47,7 +46,7 @@ def _view_of(problem: Problem, proposal: Proposal) -> MDP:
     """Return the form of a problem that its policy was found on."""
     if not isinstance(problem, MDP):
         return EncodedView(problem)
-    if isinstance(proposal, TableProposal):
+    if isinstance(proposal, TableProposal | ShiftedProposal):
         return shared_table(problem)
     return table_of(problem) or problem
 
@@ -56,13 +55,21 @@ def _proposal_template(arrays: Arrays, source: Path) -> Proposal:
     """Return an empty proposal of the kind and sizes that the arrays have."""
     if "proposal.rows" in arrays:
         return TableProposal(jnp.asarray(arrays["proposal.rows"]))
-    numbers = sorted(int(found[1]) for found in map(_LAYER.fullmatch, arrays) if found)
+    if "proposal.shift" in arrays:
+        shift = jnp.asarray(arrays["proposal.shift"])
+        return ShiftedProposal(_network_template(arrays, "proposal.network", source), shift)
+    return _network_template(arrays, "proposal", source)
+
+
+def _network_template(arrays: Arrays, prefix: str, source: Path) -> NetworkProposal:
+    layer = re.compile(rf"{re.escape(prefix)}\.layers\[(\d+)\]\.weight")
+    numbers = sorted(int(found[1]) for found in map(layer.fullmatch, arrays) if found)
     if not numbers or numbers != list(range(len(numbers))):
         raise PolinferError(f"{source}: the policy is missing; the file is damaged")
     layers = []
     for number in numbers:
-        weight = arrays[f"proposal.layers[{number}].weight"]
-        bias = arrays.get(f"proposal.layers[{number}].bias")
+        weight = arrays[f"{prefix}.layers[{number}].weight"]
+        bias = arrays.get(f"{prefix}.layers[{number}].bias")
         if bias is None or weight.ndim != 3 or bias.shape != weight.shape[:2]:
             raise PolinferError(f"{source}: layer {number} of the policy is damaged")
         layers.append(Layer(jnp.asarray(weight), jnp.asarray(bias)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -81,8 +82,15 @@ class TableProposal(eqx.Module):
         return self.rows[features]
 
 
+class ShiftedProposal(eqx.Module):
+    """A network whose logits are added to those of a given policy of a table, which is held fixed."""
+
+    network: NetworkProposal
+    shift: Array  # [S, A] log probabilities that training starts from
+
+
 Proposal = Any
-"""A `NetworkProposal` or a `TableProposal`."""
+"""A `NetworkProposal`, a `ShiftedProposal` or a `TableProposal`."""
 
 
 def log_policy(logits: Array, legal: Array) -> Array:
@@ -99,19 +107,27 @@ def log_proposal_of(mdp: MDP, proposal: Proposal, by_table: bool) -> Callable[[A
         assert isinstance(mdp, TabularMDP)
         rows = table_log_policy(mdp, proposal)
         return lambda state: rows[state]
-    return lambda state: log_policy(proposal.logits(mdp.encode(state)), mdp.legal(state))
+    return lambda state: log_policy(_logits(mdp, proposal, state), mdp.legal(state))
+
+
+def _logits(mdp: MDP, proposal: Proposal, state: Any) -> Array:
+    if isinstance(proposal, TableProposal):
+        return proposal.logits(state)
+    if isinstance(proposal, ShiftedProposal):
+        return proposal.network.logits(mdp.encode(state)) + jax.lax.stop_gradient(proposal.shift)[state]
+    scores: Array = proposal.logits(mdp.encode(state))
+    return scores
 
 
 def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
     """Return ``log q`` of all states of a table, ``[S, A]``."""
     states = jnp.arange(table.num_states)
 
-    def logits(state: Array) -> Array:
-        features = state if isinstance(proposal, TableProposal) else table.encode(state)
-        scores: Array = proposal.logits(features)
-        return scores
-
     # A large table in parts: its one-hot features would be a matrix of all states by all states.
     large = table.num_states > _STATES_AT_ONCE
-    rows = jax.lax.map(logits, states, batch_size=_STATES_AT_ONCE) if large else jax.vmap(logits)(states)
+    rows = (
+        jax.lax.map(partial(_logits, table, proposal), states, batch_size=_STATES_AT_ONCE)
+        if large
+        else jax.vmap(partial(_logits, table, proposal))(states)
+    )
     return log_policy(rows, jnp.asarray(table.legal_actions))

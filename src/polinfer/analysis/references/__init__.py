@@ -65,7 +65,7 @@ def list_references() -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _index() -> list[dict[str, Any]]:
-    path = files("polinfer.references").joinpath("data", INDEX)
+    path = files("polinfer.analysis.references").joinpath("data", INDEX)
     if not path.is_file():
         return []
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def _index() -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=64)
 def _arrays(name: str) -> dict[str, Any]:
-    content = files("polinfer.references").joinpath("data", name).read_bytes()
+    content = files("polinfer.analysis.references").joinpath("data", name).read_bytes()
     arrays: dict[str, Any] = safetensors.numpy.load(content)
     return arrays
 
