@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least
@@ -30,6 +31,7 @@ from polinfer.smc.proposal import log_policy
 from polinfer.smc.record import Sweep
 from polinfer.smc.weights import Weights, draw_fill, make_weigher
 
+_LEAST = 1e-30  # probability that a start may give a legal action
 _DRAWN = 1000  # policies kept for questions about whole policies
 
 
@@ -61,10 +63,17 @@ class Population(NamedTuple):
     log_evidence: float
 
 
-def run_population(table: TabularMDP, config: ParticleConfig, seed: int, number: int) -> Population:
-    """Run one sweep; return its weighted policies."""
+def run_population(
+    table: TabularMDP, config: ParticleConfig, seed: int, number: int, start: Floats | None = None
+) -> Population:
+    """Run one sweep; return its weighted policies.
+
+    Actions are drawn from the policy `start` ``[S, A]``, or uniformly, and weighed for it.
+    """
     with jax.enable_x64(False):
-        return _sweep(table, config, seed, number)
+        rows = np.log(np.maximum(uniform_policy(table) if start is None else start, _LEAST))
+        log_q = log_policy(jnp.asarray(rows, jnp.float32), jnp.asarray(table.legal_actions))
+        return _sweep(table, config, seed, number, log_q)
 
 
 def combine(
@@ -141,13 +150,13 @@ def draw_policies(
     return np.where(drawn >= 0, drawn, fresh).astype(np.int32)
 
 
-def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int) -> Population:
+def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int, log_q: Array) -> Population:
     words = derive_words(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
     if config.weights == "exact":
-        weighed = _run_exactly(table, config.sweep)(words)
+        weighed = _run_exactly(table, config.sweep)(words, log_q)
         weight = np.exp(np.asarray(weighed.log_weight, np.float64))
         return Population(np.asarray(weighed.actions), weight / weight.sum(), float(weighed.log_evidence))
-    record = _run(table, config.sweep)(words)
+    record = _run(table, config.sweep)(words, log_q)
     last = np.asarray(record.log_weight[-1], np.float64)
     weight = np.exp(last - last.max())
     return Population(
@@ -159,17 +168,18 @@ def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int) ->
 
 @lru_cache(maxsize=16)
 def _run(table: TabularMDP, config: SweepConfig) -> Any:
-    """Return the compiled sweep with the uniform proposal."""
-    even = log_policy(jnp.zeros((table.num_states, table.num_actions)), jnp.asarray(table.legal_actions))
+    """Return the compiled sweep with a proposal ``log q`` ``[S, A]``."""
 
-    def run(words: Any) -> Sweep:
-        return run_sweep(words, table, lambda state: even[state], config)
+    def run(words: Any, log_q: Array) -> Sweep:
+        return run_sweep(words, table, lambda state: log_q[state], config)
 
     return jax.jit(run)
 
 
 @lru_cache(maxsize=16)
 def _run_exactly(table: TabularMDP, config: SweepConfig) -> Any:
-    """Return the compiled sweep with the uniform proposal, and exact weights in the end."""
+    """Return the compiled sweep with exact weights in the end."""
     run, weigh = _run(table, config), make_weigher(table)
-    return jax.jit(lambda words: weigh(run(words), draw_fill(words, config.particles, table.num_states)))
+    return jax.jit(
+        lambda words, log_q: weigh(run(words, log_q), draw_fill(words, config.particles, table.num_states))
+    )
