@@ -1,4 +1,4 @@
-"""The distributions: what they hold, and that the wheel works in an empty environment outside the checkout."""
+"""The distributions: what they hold; the wheel works in an empty environment outside the checkout."""
 
 import os
 import re
