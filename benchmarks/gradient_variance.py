@@ -16,6 +16,7 @@ import polinfer
 from polinfer.core.noise import derive_words, seed_words
 from polinfer.learning.objective import evidence_to_go, leave_one_out, vsmc_coefficients
 from polinfer.smc import SweepConfig, run_sweep
+from polinfer.smc.record import Sweep
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/multimodal"))
 BATCH, GROUPS = 8, 2_000
@@ -28,7 +29,7 @@ def gradients(logits: jax.Array, running: jax.Array, kind: str) -> jax.Array:
     words = seed_words(jnp.asarray(11, jnp.uint32))
 
     def group(number: jax.Array) -> jax.Array:
-        def one(index: jax.Array) -> polinfer.Sweep:
+        def one(index: jax.Array) -> Sweep:
             return run_sweep(derive_words(words, number, index), GRID, lambda s: log_q[s], SweepConfig())
 
         sweeps = jax.vmap(one)(jnp.arange(BATCH))
@@ -56,7 +57,7 @@ def mean_to_go(logits: jax.Array) -> jax.Array:
 
 
 def main() -> None:
-    trained = polinfer.infer(GRID, sweeps=10_000, proposal="table", learning_rate=3e-3)
+    trained = polinfer.infer(GRID, "vsmc", sweeps=10_000, proposal="table", learning_rate=3e-3)
     for name, logits in (
         ("untrained (uniform)", jnp.zeros((GRID.num_states, GRID.num_actions))),
         ("after 10,000 sweeps", trained.proposal.rows[0]),

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import polinfer
-from polinfer.actor_critic import SacConfig, sac_config
-from polinfer.actor_critic.fit import choose_sac_view, sac_segments, sac_trainer
+from polinfer import SacConfig
+from polinfer.actor_critic.fit import choose_sac_representation, sac_segments, sac_trainer
 from polinfer.actor_critic.replay import lay_in
 from polinfer.actor_critic.sac import make_sac_trainer
 
@@ -60,11 +60,11 @@ def main() -> None:
     table = polinfer.tabulate(mdp)
     features = np.asarray(jax.vmap(table.encode)(jnp.arange(table.num_states)))
     for preset in arguments.presets:
-        config = sac_config(preset)
+        config = SacConfig(preset=preset)
         print(f"\n{DOMAIN}, preset {preset}: steps per second, training included")
         speeds = {}
         for name, view, by_table in (
-            ("once per distinct state", choose_sac_view(mdp, config).mdp, True),
+            ("once per distinct state", choose_sac_representation(mdp, config).mdp, True),
             ("once per transition", table, False),
         ):
             for seeds in (1, 25) if preset == "a" else (1,):
@@ -85,7 +85,7 @@ def main() -> None:
             print(f"  ratio, {name:24} {seeds:3} seeds {speed / baseline:6.1f}x")
     print("\nsize of the replay store, one seed, preset a: the speed must not depend on it")
     for rows in (50_000, 2_000_000):
-        speed = polinfer_speed(table, sac_config("a"), True, 1, rows)
+        speed = polinfer_speed(table, SacConfig(preset="a"), True, 1, rows)
         print(f"  {rows:10,} rows {speed:10,.0f} steps per second")
 
 

@@ -19,14 +19,13 @@ import numpy as np
 
 import polinfer
 from polinfer.learning.train import make_trainer
-from polinfer.methods.inference import train_config
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/multimodal"))
 
 
 def compiled(seeds: int, by_table: bool, sweeps: int, particles: int = 10) -> float:
     """Return microseconds per sweep and seed, the best of three."""
-    config = train_config("vsmc", particles=particles, sweeps=50_000)
+    config = polinfer.VsmcConfig(particles=particles, sweeps=50_000).training()
     trainer = make_trainer(GRID, config, by_table)
     state = trainer.init(range(seeds))
     state, _ = trainer.run(state, jnp.asarray(0), jnp.asarray(2))

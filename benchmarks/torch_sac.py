@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from polinfer.actor_critic import SacConfig
+from polinfer import SacConfig
 from polinfer.problems.tabular import TabularMDP
 
 

@@ -8,18 +8,17 @@ folder under --out: stopped at any moment, the same command goes on where it was
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import polinfer
 from polinfer import exact
-from polinfer.methods.inference import config_for
 from polinfer.plots import PolicyPanel, hit_margin, save_figure, strategy_chart_figure
 from polinfer.plots.style import INK, SMALL_SIZE, TEXT_SIZE, line_colour, style_axes
 from polinfer.posterior.saving import CONFIG
-from polinfer.runs.folder import train_in_folder
+from polinfer.runs.folder import infer_in_folder
 
 ENDINGS = ("loss", "draw", "win")
 # Return, loss, draw, win: the means of the paper's Table "Blackjack: policy statistics".
@@ -47,17 +46,16 @@ def evaluate(table: polinfer.TabularMDP, name: str, policies: np.ndarray) -> Row
     return Row(name, policies, np.array([value.expected_return for value in values]), endings)
 
 
-def train(folder: Path, name: str, method: str, seeds: int, scale: float, **settings: Any) -> np.ndarray:
+def train(folder: Path, name: str, config: polinfer.MethodConfig, seeds: int, scale: float) -> np.ndarray:
     run = folder / name.replace(", ", "-").replace(" ", "-").replace("=", "")
     mdp = polinfer.make("blackjack", reward_scale=scale)
-    config = config_for(method, **settings)
     resume = (run / CONFIG).exists()
     run.mkdir(parents=True, exist_ok=True)
 
-    def report(done: int, _: Any) -> None:
-        print(f"\r{name}: {done:,}   ", end="", flush=True)
+    def report(now: polinfer.Report) -> None:
+        print(f"\r{name}: {now.done:,}   ", end="", flush=True)
 
-    posterior = train_in_folder(mdp, method, config, run, seed=0, seeds=seeds, resume=resume, progress=report)
+    posterior = infer_in_folder(mdp, config, run, seeds=seeds, resume=resume, progress=report)
     print()
     probs = posterior.table_probs()
     assert probs is not None
@@ -94,13 +92,12 @@ def main() -> None:
     rows = []
     for scale in (1, 10, 100):
         name = "VSMC" if scale == 1 else f"VSMC, rewards x{scale}"
-        policies = train(given.out, name, "vsmc", given.seeds, scale, sweeps=given.sweeps)
+        policies = train(given.out, name, polinfer.VsmcConfig(sweeps=given.sweeps), given.seeds, scale)
         rows.append(evaluate(table, name, policies))
     for alpha in (1.0, 0.1, 0.01):
         name = f"SAC, alpha={alpha:g}"
-        policies = train(
-            given.out, name, "sac", given.seeds, 1, preset="a", alpha=alpha, gamma=1.0, steps=given.steps
-        )
+        config = polinfer.SacConfig(preset="a", alpha=alpha, gamma=1.0, steps=given.steps)
+        policies = train(given.out, name, config, given.seeds, 1)
         rows.append(evaluate(table, name, policies))
     print("exact answers")
     answers = {

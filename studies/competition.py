@@ -21,9 +21,8 @@ import numpy as np
 
 import polinfer
 from polinfer import exact
-from polinfer.methods.inference import config_for
 from polinfer.posterior.saving import CONFIG
-from polinfer.runs.folder import train_in_folder
+from polinfer.runs.folder import infer_in_folder
 
 INSTANCES = (*(f"tireworld/{n}" for n in range(1, 11)), *(f"advising/{n}" for n in range(1, 7)))
 # These fit a small table without the courses that do not matter: the optimum is the same, the uniform is not.
@@ -87,17 +86,16 @@ def train(
     run: Path, name: str, method: str, seeds: int, **settings: Any
 ) -> tuple[polinfer.Posterior, float | None]:
     """Train, or go on, or read what was trained; return the transitions per second too, where known."""
-    config = config_for(method, **settings)
     mdp = polinfer.make(name)
     resume = (run / CONFIG).exists()
     run.mkdir(parents=True, exist_ok=True)
-    reports: list[tuple[int, float]] = []
+    reports: list[tuple[float, float]] = []
 
-    def report(done: int, _: Any) -> None:
-        reports.append((done, time.perf_counter()))
-        print(f"\r{name} {method}: {done:,}   ", end="", flush=True)
+    def report(now: polinfer.Report) -> None:
+        reports.append((now.done, time.perf_counter()))
+        print(f"\r{name} {method}: {now.done:,}   ", end="", flush=True)
 
-    posterior = train_in_folder(mdp, method, config, run, seed=0, seeds=seeds, resume=resume, progress=report)
+    posterior = infer_in_folder(mdp, method, run, seeds=seeds, resume=resume, progress=report, **settings)
     print()
     if len(reports) > 1:
         (first, since), (last, until) = reports[0], reports[-1]

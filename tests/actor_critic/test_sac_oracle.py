@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,8 +12,8 @@ import pytest
 import polinfer
 from polinfer.actor_critic.config import SacConfig
 from polinfer.actor_critic.oracle import soft_oracle
-from polinfer.learning.fit import settings_of
-from polinfer.posterior.trace import SacTrace, empty_trace
+from polinfer.posterior.diagnostics import Severity
+from polinfer.posterior.trace import Trace
 from polinfer.problems.tabular import TabularMDP
 from polinfer.smc.proposal import TableProposal
 
@@ -23,15 +24,18 @@ def learned(table: Any, policies: np.ndarray, method: str = "sac", **settings: A
     """A posterior with given policies ``[seeds, S, A]``, as if they had been learned."""
     with np.errstate(divide="ignore"):
         logits = np.maximum(np.log(policies), -80)
-    kept = settings_of(SacConfig(**settings), 0) if method == "sac" else {"seed": 0}
-    trace = empty_trace(len(policies), method)
-    if method == "sac":
-        alpha = np.full(
-            (1, len(policies)), settings.get("final_alpha", settings.get("alpha", 1.0)), np.float32
-        )
-        trace = SacTrace(np.array([7]), *[np.ones_like(alpha)] * 3, alpha)
     proposal = TableProposal(jnp.asarray(logits, jnp.float32))
-    return polinfer.Posterior(table, polinfer.tabulate(table), method, proposal, len(policies), kept, trace)
+    config: polinfer.MethodConfig = polinfer.VsmcConfig()
+    trace = Trace()
+    if method == "sac":
+        config = SacConfig(**settings)
+        trace = trace_of_alpha(settings.get("alpha", 1.0), len(policies))
+    view = polinfer.tabulate(table)
+    return polinfer.Posterior(table, view, config, proposal, len(policies), trace=trace)
+
+
+def trace_of_alpha(alpha: float, seeds: int) -> Trace:
+    return Trace("steps", np.array([7]), {"alpha": np.full((1, seeds), alpha, np.float32)})
 
 
 POLICIES = np.array(
@@ -45,7 +49,7 @@ POLICIES = np.array(
 def test_distances_to_the_soft_optimum_are_averages_over_acting_states() -> None:
     oracle = soft_oracle(learned(slippery(), POLICIES, alpha=0.4, gamma=0.7))
     assert oracle is not None
-    assert (oracle.alpha, oracle.gamma) == (0.4, 0.7)
+    assert oracle.settings == {"alpha": 0.4, "gamma": 0.7}
     _, expected = soft_values(0.4, 0.7)
     by_hand = [
         np.mean([0.5 * sum(abs(policy[s, a] - expected[s, a]) for a in range(3)) for s in range(3)])
@@ -63,30 +67,31 @@ def test_distances_to_the_soft_optimum_are_averages_over_acting_states() -> None
     np.testing.assert_allclose(oracle.expected_return, value @ [0.5, 0.2, 0.3, 0.0], atol=1e-6)
 
 
-def test_words_follow_the_distance() -> None:
+def test_findings_follow_the_distance() -> None:
     _, expected = soft_values(0.4, 0.7)
     near = np.concatenate([expected, [[1 / 3] * 3]])[None]
-    words = learned(slippery(), near, alpha=0.4, gamma=0.7).diagnostics()
-    assert words[0].startswith("Trust")
-    assert "0.000 away" in words[1]
-    words = learned(slippery(), POLICIES, alpha=0.4, gamma=0.7).diagnostics()
-    assert words[0] == "Use with care."
-    assert "no posterior" in words[-1]
-    assert "0.4 times its entropy" in words[-1]
-    assert "discounted by 0.7" in words[-1]
+    found = polinfer.diagnose(learned(slippery(), near, alpha=0.4, gamma=0.7))
+    assert [finding.code for finding in found] == ["near-soft-values", "no-posterior"]
+    assert all(finding.severity is Severity.FACT for finding in found)
+    assert "0.000 away" in found[0].sentence
+    far, about = polinfer.diagnose(learned(slippery(), POLICIES, alpha=0.4, gamma=0.7))
+    assert (far.code, far.severity) == ("far-from-soft-values", Severity.WARNING)
+    assert "no posterior" in about.sentence
+    assert "0.4 times its entropy" in about.sentence
+    assert "discounted by 0.7" in about.sentence
 
 
-def test_without_a_fixed_point_there_are_no_distances_and_words_say_so() -> None:
+def test_without_a_fixed_point_there_are_no_distances_and_a_finding_says_so() -> None:
     grid = polinfer.make("gridworld/ablation")
     even = np.full((1, 6, 4), 0.25)
     posterior = learned(grid, even, alpha=1.0, gamma=1.0)
     oracle = soft_oracle(posterior)
     assert oracle is not None
     assert oracle.distances is None
-    words = posterior.diagnostics()
-    assert words[0] == "Do not trust."
-    assert "With alpha 1 and gamma 1 staying alive pays for ever" in words[1]
-    assert "use gamma below 1 or a smaller alpha" in words[1]
+    found = polinfer.diagnose(posterior)[0]
+    assert (found.code, found.severity) == ("no-fixed-point", Severity.ERROR)
+    assert "With alpha 1 and gamma 1 staying alive pays for ever" in found.sentence
+    assert "use gamma below 1 or a smaller alpha" in found.sentence
     # Discounted there is one.
     discounted = soft_oracle(learned(grid, even, alpha=1.0, gamma=0.9))
     assert discounted is not None
@@ -99,13 +104,9 @@ def test_only_soft_actor_critic_has_a_soft_aim() -> None:
 
 def test_a_tuned_alpha_is_the_one_that_is_aimed_at() -> None:
     posterior = learned(slippery(), POLICIES[:1], alpha=1.0, gamma=0.7, autotune=True)
-    tuned = posterior.trace._replace(alpha=np.array([[0.4]], np.float32))  # type: ignore[union-attr]
-    posterior = polinfer.Posterior(
-        *(getattr(posterior, n) for n in ("mdp", "view", "method", "proposal", "seeds", "settings")), tuned
-    )
-    oracle = soft_oracle(posterior)
+    oracle = soft_oracle(replace(posterior, trace=trace_of_alpha(0.4, 1)))
     assert oracle is not None
-    assert abs(oracle.alpha - 0.4) < 1e-6
+    assert abs(oracle.settings["alpha"] - 0.4) < 1e-6
     _, expected = soft_values(0.4, 0.7)
     np.testing.assert_allclose(
         oracle.distances, 0.5 * np.abs(POLICIES[0, :3] - expected).sum(axis=1).mean(), atol=1e-5

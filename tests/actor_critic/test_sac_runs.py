@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import safetensors.numpy
 import polinfer
 from polinfer.actor_critic.config import SacConfig
 from polinfer.core.errors import PolinferError
-from polinfer.runs.folder import choose_folder, train_in_folder
+from polinfer.runs.folder import choose_folder, infer_in_folder
 
 from .sac_cases import slippery
 
@@ -43,11 +44,11 @@ class StoppedError(Exception):
 
 
 def run(folder: Path, stop: Callable[[int], bool] | None = None, resume: bool = False) -> polinfer.Posterior:
-    def report(done: int, _: Any) -> None:
-        if stop is not None and stop(done):
+    def report(now: polinfer.Report) -> None:
+        if stop is not None and stop(int(now.done)):
             raise StoppedError
 
-    return train_in_folder(TABLE, "sac", CONFIG, folder, seed=3, seeds=2, resume=resume, progress=report)
+    return infer_in_folder(TABLE, CONFIG, folder, seed=3, seeds=2, resume=resume, progress=report)
 
 
 def stopped(folder: Path, at: int, resume: bool = False) -> None:
@@ -82,14 +83,14 @@ def test_a_stopped_run_resumes_bit_for_bit(whole: Whole, tmp_path: Path) -> None
     # Before learning starts, at its start, before the first wrap, at it, amid the second round, near the end.
     for at in (6, 42, 90, 96, 150, 396):
         stopped(tmp_path, at, resume=at > 6)
-    assert (tmp_path / "replay").is_dir()
+    assert (tmp_path / "blocks").is_dir()
     done = []
-    train_in_folder(
-        TABLE, "sac", CONFIG, tmp_path, seed=3, seeds=2, resume=True, progress=lambda n, _: done.append(n)
+    infer_in_folder(
+        TABLE, CONFIG, tmp_path, seed=3, seeds=2, resume=True, progress=lambda now: done.append(now.done)
     )
     assert done[0] > 396  # it went on, it did not start again
     assert read(tmp_path) == whole.files
-    assert not (tmp_path / "replay").exists()
+    assert not (tmp_path / "blocks").exists()
     assert not (tmp_path / "checkpoint.safetensors").exists()
 
 
@@ -101,10 +102,13 @@ def test_load_gives_back_policy_and_trace(whole: Whole) -> None:
         jax.tree.leaves(found.proposal), jax.tree.leaves(whole.posterior.proposal), strict=True
     ):
         np.testing.assert_array_equal(one, other)
-    for name in whole.posterior.trace._fields:
-        np.testing.assert_array_equal(getattr(found.trace, name), getattr(whole.posterior.trace, name))
-    assert found.settings == whole.posterior.settings
-    assert found.diagnostics() == whole.posterior.diagnostics()
+    assert found.trace.unit == whole.posterior.trace.unit == "steps"
+    np.testing.assert_array_equal(found.trace.done, whole.posterior.trace.done)
+    assert found.trace.columns.keys() == whole.posterior.trace.columns.keys()
+    for name, column in whole.posterior.trace.columns.items():
+        np.testing.assert_array_equal(found.trace[name], column)
+    assert (found.config, found.seed) == (CONFIG, 3)
+    assert polinfer.diagnose(found) == polinfer.diagnose(whole.posterior)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +127,7 @@ def half(tmp_path: Path, stopped_at_150: Path) -> Path:
 def test_a_block_without_its_checkpoint_is_made_again(whole: Whole, half: Path) -> None:
     """Killed between the two files, a block lies there that the checkpoint does not know."""
     older = {
-        path: path.read_bytes() for path in [half / "checkpoint.safetensors", *(half / "replay").iterdir()]
+        path: path.read_bytes() for path in [half / "checkpoint.safetensors", *(half / "blocks").iterdir()]
     }
     stopped(half, 156, resume=True)
     for path, content in older.items():
@@ -133,14 +137,14 @@ def test_a_block_without_its_checkpoint_is_made_again(whole: Whole, half: Path) 
 
 
 def test_a_damaged_replay_block_is_refused_with_a_sentence(half: Path) -> None:
-    block = sorted((half / "replay").iterdir())[-1]
+    block = sorted((half / "blocks").iterdir())[-1]
     block.write_bytes(block.read_bytes()[:-9])
     with pytest.raises(PolinferError, match=f"{block.name}.*damaged"):
         run(half, resume=True)
 
 
 def rewrite(half: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    block = sorted((half / "replay").iterdir())[-1]
+    block = sorted((half / "blocks").iterdir())[-1]
     arrays = change(safetensors.numpy.load(block.read_bytes()))
     block.write_bytes(safetensors.numpy.save(arrays))
 
@@ -158,13 +162,13 @@ def test_a_replay_block_of_another_shape_is_refused_with_a_sentence(half: Path) 
 
 
 def test_a_missing_replay_block_is_refused_with_a_sentence(half: Path) -> None:
-    sorted((half / "replay").iterdir())[-3].unlink()
+    sorted((half / "blocks").iterdir())[-3].unlink()
     with pytest.raises(PolinferError, match="replay"):
         run(half, lambda _: True, resume=True)
 
 
 def test_the_disk_holds_no_more_than_the_store(half: Path) -> None:
-    kept = len(list((half / "replay").iterdir())) * 6
+    kept = len(list((half / "blocks").iterdir())) * 6
     assert kept <= 96 + 2 * 6
 
 
@@ -181,9 +185,9 @@ def test_a_program_in_double_precision_can_load(whole: Whole) -> None:
 
 
 def test_other_settings_are_refused_by_name(half: Path) -> None:
-    other = SacConfig(**{**CONFIG.__dict__, "alpha": 0.4})
+    other = replace(CONFIG, alpha=0.4)
     with pytest.raises(PolinferError, match=r"started with alpha 0\.3, not 0\.4"):
-        train_in_folder(TABLE, "sac", other, half, seed=3, seeds=2, resume=True)
+        infer_in_folder(TABLE, other, half, seed=3, seeds=2, resume=True)
 
 
 def test_a_folder_that_is_overwritten_starts_without_old_replay(half: Path) -> None:

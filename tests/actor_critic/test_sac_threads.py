@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer.methods.inference import config_for
-from polinfer.runs.folder import train_in_folder
+from polinfer.runs.folder import infer_in_folder
 
 SETTINGS = {"steps": 120, "learning_starts": 20, "batch": 8, "width": 4, "depth": 1, "buffer": 70}
 
@@ -19,7 +18,7 @@ def test_a_seed_is_the_same_in_a_batch_of_five() -> None:
     last = polinfer.infer(table, "sac", seed=3, seeds=2, **SETTINGS)
     assert five.seeds == 5
     np.testing.assert_allclose(five.table_probs()[3:], last.table_probs(), atol=1e-5)
-    np.testing.assert_allclose(five.trace.entropy[:, 3:], last.trace.entropy, atol=1e-4)
+    np.testing.assert_allclose(five.trace["entropy"][:, 3:], last.trace["entropy"], atol=1e-4)
 
 
 @pytest.fixture(autouse=True)
@@ -33,14 +32,14 @@ class Stop(Exception):  # noqa: N818 - as StopIteration
 
 @pytest.mark.slow
 def test_five_seeds_go_on_where_they_were_stopped(tmp_path: Path) -> None:
-    table, config = polinfer.make("continuation"), config_for("sac", **SETTINGS)
-    whole = train_in_folder(table, "sac", config, tmp_path / "whole", seed=0, seeds=5)
+    table, config = polinfer.make("continuation"), polinfer.SacConfig(**SETTINGS)
+    whole = infer_in_folder(table, config, tmp_path / "whole", seed=0, seeds=5)
 
-    def stop(done: int, _: object) -> None:
-        if done >= 90:
+    def stop(now: polinfer.Report) -> None:
+        if now.done >= 90:
             raise Stop
 
     with pytest.raises(Stop):
-        train_in_folder(table, "sac", config, tmp_path / "half", seed=0, seeds=5, progress=stop)
-    again = train_in_folder(table, "sac", config, tmp_path / "half", seed=0, seeds=5, resume=True)
+        infer_in_folder(table, config, tmp_path / "half", seed=0, seeds=5, progress=stop)
+    again = infer_in_folder(table, config, tmp_path / "half", seed=0, seeds=5, resume=True)
     np.testing.assert_array_equal(again.table_probs(), whole.table_probs())

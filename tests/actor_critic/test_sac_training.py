@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import jax
@@ -13,12 +12,12 @@ import pytest
 import polinfer
 from polinfer import exact
 from polinfer.actor_critic import fit
-from polinfer.actor_critic.config import SacConfig, sac_config
+from polinfer.actor_critic.config import SacConfig
 from polinfer.actor_critic.fit import sac_segments, sac_trainer
 from polinfer.actor_critic.replay import lay_in
 from polinfer.actor_critic.sac import make_sac_trainer
 from polinfer.core.errors import PolinferError
-from polinfer.problems.tables import View
+from polinfer.problems.tables import Representation
 from polinfer.problems.tabular import TabularMDP
 from polinfer.smc import as_simulator
 
@@ -124,22 +123,24 @@ SHORT = SacConfig(
 def alone() -> polinfer.Posterior:
     """Seed 6, trained by a program in double precision; the first of the tests to compile `SHORT`."""
     with jax.enable_x64(True):
-        return polinfer.infer(slippery(), "sac", seed=6, **asdict(SHORT))
+        return polinfer.infer(slippery(), SHORT, seed=6)
 
 
 def test_a_program_in_double_precision_changes_nothing(alone: polinfer.Posterior) -> None:
-    again = polinfer.infer(slippery(), "sac", seed=6, **asdict(SHORT))
+    again = polinfer.infer(slippery(), SHORT, seed=6)
     for one, other in zip(jax.tree.leaves(alone.proposal), jax.tree.leaves(again.proposal), strict=True):
         assert one.dtype == np.float32
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(alone.trace.critic_loss, again.trace.critic_loss)
+    np.testing.assert_array_equal(alone.trace["critic_loss"], again.trace["critic_loss"])
 
 
 def test_a_seed_alone_is_the_same_as_in_a_batch(alone: polinfer.Posterior) -> None:
-    together = polinfer.infer(slippery(), "sac", seed=5, seeds=2, **asdict(SHORT))
+    together = polinfer.infer(slippery(), SHORT, seed=5, seeds=2)
     probs = together.table_probs()
     np.testing.assert_allclose(probs[1], alone.table_probs()[0], atol=1e-4)
-    np.testing.assert_allclose(together.trace.critic_loss[:, 1], alone.trace.critic_loss[:, 0], rtol=1e-2)
+    np.testing.assert_allclose(
+        together.trace["critic_loss"][:, 1], alone.trace["critic_loss"][:, 0], rtol=1e-2
+    )
     np.testing.assert_array_equal(together[1].table_probs()[0], probs[1])
     assert np.abs(probs[0] - probs[1]).max() > 1e-3
     even = LEGAL / LEGAL.sum(axis=1, keepdims=True)
@@ -149,7 +150,9 @@ def test_a_seed_alone_is_the_same_as_in_a_batch(alone: polinfer.Posterior) -> No
 def test_the_table_path_and_the_network_path_take_the_same_steps(
     alone: polinfer.Posterior, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fit, "choose_sac_view", lambda mdp, config: View(mdp, by_table=False))
+    monkeypatch.setattr(
+        fit, "choose_sac_representation", lambda mdp, config: Representation(mdp, by_table=False)
+    )
     trainer = sac_trainer(slippery(), SHORT)
     *_, last = sac_segments(slippery(), SHORT, 0, trainer.init([6]))
     found = masked_softmax(outputs(weights_of(last.state.learner.actor, 0), np.eye(4)), LEGAL)
@@ -182,16 +185,17 @@ def test_it_does_not_matter_how_updates_are_cut_into_segments() -> None:
 
 def test_the_trace_tells_how_learning_went(alone: polinfer.Posterior) -> None:
     trace = alone.trace
-    assert trace.steps[0] == 6  # 500 // 100, in whole updates
-    assert trace.steps[-1] == 500
-    assert (trace.alpha == np.float32(0.3)).all()
-    before = trace.steps <= 50
-    assert (trace.critic_loss[before] == 0).all()
-    assert (trace.entropy[before] == 0).all()
-    assert (trace.critic_loss[~before] > 0).all()
+    assert trace.unit == "steps"
+    assert trace.done[0] == 6  # 500 // 100, in whole updates
+    assert trace.done[-1] == 500
+    assert (trace["alpha"] == np.float32(0.3)).all()
+    before = trace.done <= 50
+    assert (trace["critic_loss"][before] == 0).all()
+    assert (trace["entropy"][before] == 0).all()
+    assert (trace["critic_loss"][~before] > 0).all()
     # The policy starts uniform: of states with two or three actions.
-    assert np.log(2) - 1e-3 <= trace.entropy[~before][0, 0] <= np.log(3)
-    assert 50 in trace.steps
+    assert np.log(2) - 1e-3 <= trace["entropy"][~before][0, 0] <= np.log(3)
+    assert 50 in trace.done
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_bad_values_are_named(settings: dict[str, Any], words: str) -> None:
 
 def test_a_run_that_would_never_learn_is_refused() -> None:
     with pytest.raises(PolinferError, match="learning_starts"):
-        sac_config(steps=11, learning_starts=9, steps_per_update=4)
+        SacConfig(steps=11, learning_starts=9, steps_per_update=4)
 
 
 def test_a_simulator_in_plain_python_is_refused_by_what_cannot_play_it() -> None:
@@ -238,7 +242,7 @@ def test_a_simulator_in_plain_python_is_refused_by_what_cannot_play_it() -> None
 
 
 def test_presets_are_cleanrls() -> None:
-    a, b = sac_config("a"), sac_config()
+    a, b = SacConfig(preset="a"), SacConfig()
     assert (a.buffer, a.learning_starts, a.batch, a.steps_per_update) == (1_000_000, 20_000, 64, 4)
     assert (a.critic_rate, a.actor_rate, a.adam_epsilon, a.target_every, a.tau) == (
         3e-4,
@@ -251,6 +255,6 @@ def test_presets_are_cleanrls() -> None:
     assert (b.critic_rate, b.actor_rate, b.target_every, b.tau) == (1e-3, 3e-4, 1, 0.005)
     for config in (a, b):
         assert (config.steps, config.width, config.depth, config.autotune) == (1_000_000, 64, 2, False)
-    assert sac_config("a", tau=0.5).tau == 0.5
-    assert sac_config(steps=20_000).learning_starts == 2_000
-    assert sac_config(steps=20_000, learning_starts=7).learning_starts == 7
+    assert SacConfig(preset="a", tau=0.5).tau == 0.5
+    assert SacConfig(steps=20_000).learning_starts == 2_000
+    assert SacConfig(steps=20_000, learning_starts=7).learning_starts == 7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,9 +11,19 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer import Certificate, Posterior, TrainConfig
+from polinfer import (
+    Certificate,
+    Estimand,
+    MethodConfig,
+    Posterior,
+    SacConfig,
+    SviConfig,
+    Target,
+    Verdict,
+    VsmcConfig,
+    WakeConfig,
+)
 from polinfer.analysis.certificate import distance_to, pareto_k
-from polinfer.methods.inference import train_config
 from polinfer.problems.encoded import EncodedView
 from polinfer.smc import as_simulator
 from polinfer.smc.proposal import TableProposal
@@ -26,12 +36,13 @@ RICH, POOR = (math.log((1 + math.exp(pay)) / 2) for pay in (4, -4 / 3))
 MEAN_OVER_WORLDS = 0.25 * RICH + 0.75 * POOR
 
 
-def untrained(method: str, **settings: Any) -> Posterior:
+ONE_WORLD = Estimand(Target.EXPECTED_SOFTMAX, "one world per sweep")
+PAPER = Estimand(Target.EXP_EXPECTED_RETURN, "the paper's definition")
+
+
+def untrained(config: MethodConfig) -> Posterior:
     """A posterior whose proposal is uniform: nothing needs to be compiled for it."""
-    config = train_config(method, proposal="table", **settings)
-    assert isinstance(config, TrainConfig)
-    proposal = TableProposal(jnp.zeros((1, ARMS.num_states, 2)))
-    return Posterior(ARMS, ARMS, method, proposal, 1, {"train": asdict(config), "seed": 0})
+    return Posterior(ARMS, ARMS, config, TableProposal(jnp.zeros((1, ARMS.num_states, 2))))
 
 
 def bounds_of(certificate: Certificate) -> tuple[float, float, float, float]:
@@ -46,42 +57,40 @@ def bounds_of(certificate: Certificate) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize(
-    ("method", "settings", "loose"),
-    [
-        ("vsmc", {"particles": 3}, True),
-        ("svi", {}, True),
-        ("wake", {"worlds": 1, "particles": 50}, False),
-    ],
+    ("config", "loose"),
+    [(VsmcConfig(particles=3), True), (SviConfig(), True), (WakeConfig(worlds=1, particles=50), False)],
+    ids=["vsmc", "svi", "wake"],
 )
-def test_sweeps_bound_the_mean_over_worlds(method: str, settings: dict[str, Any], loose: bool) -> None:
-    certificate = polinfer.certify(untrained(method, **settings), sweeps=1500, seed=3)
+def test_sweeps_bound_the_mean_over_worlds(config: MethodConfig, loose: bool) -> None:
+    certificate = polinfer.certify(untrained(config), sweeps=1500, seed=3)
     lower, lower_stderr, upper, upper_stderr = bounds_of(certificate)
     assert lower < MEAN_OVER_WORLDS + 4 * lower_stderr
     assert upper > MEAN_OVER_WORLDS - 4 * upper_stderr
     assert upper - MEAN_OVER_WORLDS < 4 * upper_stderr + 0.02, "a hundred particles are many for two policies"
     if loose:
         assert lower < MEAN_OVER_WORLDS - 4 * lower_stderr
-    if method == "svi":
+    if isinstance(config, SviConfig):
         assert abs(lower - 0.0) < 4 * lower_stderr, "of one particle, the mean log weight: both arms pay 0"
     assert certificate.gap == pytest.approx(upper - lower)
-    assert certificate.target == "2: E[softmax R], one world per sweep"
+    assert certificate.estimand == ONE_WORLD
     assert 0 < (certificate.ess or 0) <= 1
-    assert (certificate.pareto_k is None) == (method != "wake"), "a tail needs 25 weights"
+    assert (certificate.pareto_k is None) == (not isinstance(config, WakeConfig)), "a tail needs 25 weights"
 
 
 def test_worlds_bring_the_bounds_down_to_the_paper_s_evidence() -> None:
     """With both arms worth nothing, log Z is 0; one world makes 0.4 of it."""
-    certificate = polinfer.certify(untrained("wake", worlds=100), sweeps=200)
+    certificate = polinfer.certify(untrained(WakeConfig(worlds=100)), sweeps=200)
     lower, lower_stderr, upper, upper_stderr = bounds_of(certificate)
     assert abs(lower) < 4 * lower_stderr + 0.02
     assert abs(upper) < 4 * upper_stderr + 0.02
     assert MEAN_OVER_WORLDS > 0.3
-    assert certificate.target == "1: exp(E[R]), as the 100 worlds per sweep grow"
+    assert certificate.estimand == (Target.EXP_EXPECTED_RETURN, "as the 100 worlds per sweep grow", True)
+    assert str(certificate.estimand) == "1: exp(E[R]), as the 100 worlds per sweep grow"
 
 
 @pytest.mark.parametrize("settings", [{"coupled": False}, {"start": "independent"}])
 def test_where_particles_share_no_world_there_is_no_upper_bound(settings: dict[str, Any]) -> None:
-    certificate = polinfer.certify(untrained("vsmc", **settings), sweeps=10)
+    certificate = polinfer.certify(untrained(VsmcConfig(**settings)), sweeps=10)
     assert certificate.log_evidence_lower is not None
     assert certificate.ess is not None
     assert certificate.log_evidence_upper is certificate.log_evidence_upper_stderr is certificate.gap is None
@@ -89,7 +98,7 @@ def test_where_particles_share_no_world_there_is_no_upper_bound(settings: dict[s
 
 def test_exact_weights_without_shared_worlds_have_the_paper_s_evidence_and_no_upper_bound() -> None:
     """Both arms are worth nothing on average: without luck every sweep has log Z = 0."""
-    posterior = untrained("wake", weights="exact", worlds=2, particles=5, coupled=False)
+    posterior = untrained(WakeConfig(weights="exact", worlds=2, particles=5, coupled=False))
     certificate = polinfer.certify(posterior, sweeps=4)
     assert certificate.log_evidence_upper is None
     assert certificate.log_evidence_lower == pytest.approx(0.0, abs=1e-5)
@@ -100,7 +109,7 @@ def test_enumeration_is_both_bounds() -> None:
     certificate = polinfer.certify(posterior)
     assert certificate.log_evidence_lower == certificate.log_evidence_upper == pytest.approx(0.0)
     assert certificate.gap == certificate.log_evidence_stderr == certificate.log_evidence_upper_stderr == 0.0
-    assert (certificate.known_from, certificate.verdict) == ("enumeration", "trust")
+    assert (certificate.known_from, certificate.verdict) == ("enumeration", Verdict.TRUST)
     assert certificate.distance == pytest.approx(0.0, abs=1e-6)
     assert certificate.ess is certificate.pareto_k is None
 
@@ -116,18 +125,19 @@ def test_a_sample_of_whole_policies_is_bounded_on_the_way_back() -> None:
     assert upper > exact.log_evidence - 4 * upper_stderr - 1e-4
     assert 0 < upper_stderr < 0.05
     assert abs(upper - lower) < 4 * math.hypot(lower_stderr, upper_stderr) + 1e-4
-    assert certificate.target == "1: exp(E[R]), the paper's definition"
-    assert certificate.verdict == "trust"
+    assert certificate.estimand == PAPER
+    assert certificate.verdict is Verdict.TRUST
     assert certificate.ess is None
 
 
 def test_rollouts_have_a_lower_bound_alone() -> None:
     posterior = polinfer.infer(ARMS, "tempered", policies=100, rollouts=1)
     certificate = polinfer.certify(posterior)
-    assert certificate.target == "3: E[exp R], one rollout per policy"
+    assert certificate.estimand == (Target.EXPECTED_EXP, "one rollout per policy", False)
+    assert str(certificate.estimand) == "3: E[exp R], one rollout per policy"
     assert certificate.log_evidence_lower == pytest.approx(math.log((1 + 13.84) / 2), abs=0.2)
     assert certificate.log_evidence_upper is None
-    assert certificate.verdict == "do not trust", "P(B) is 0.93, not a half"
+    assert certificate.verdict is Verdict.DISTRUST, "P(B) is 0.93, not a half"
 
 
 def test_particles_are_bounded_by_sweeps_of_their_own() -> None:
@@ -137,7 +147,7 @@ def test_particles_are_bounded_by_sweeps_of_their_own() -> None:
     # The proposal of these sweeps is uniform; from the marginal policy they would start elsewhere.
     assert abs(lower - MEAN_OVER_WORLDS) < 4 * lower_stderr + 0.02
     assert abs(upper - MEAN_OVER_WORLDS) < 4 * upper_stderr + 0.02
-    assert certificate.target == "2: E[softmax R], one world per sweep"
+    assert certificate.estimand == ONE_WORLD
     assert certificate.ess == pytest.approx(0.25 * _share(4.0) + 0.75 * _share(-4 / 3), abs=0.05)
 
 
@@ -149,31 +159,33 @@ def _share(pay: float) -> float:
 def test_a_baseline_and_a_simulator_have_no_evidence() -> None:
     proposal = TableProposal(jnp.zeros((1, ARMS.num_states, 2)))
     view = EncodedView(as_simulator(ARMS))
-    mixed = {"train": {"surrogate_share": 0.5, "sweep": {"worlds": 50}}}
-    mix = "none of the three: the surrogate has a share in what was ascended"
+    mixed = WakeConfig(surrogate_share=0.5, worlds=50)
     for posterior, target in (
-        (Posterior(ARMS, ARMS, "sac", proposal, 1), "none: return plus entropy, a baseline"),
-        (Posterior(as_simulator(ARMS), view, "vsmc", proposal, 1), "2: E[softmax R], one world per sweep"),
-        (Posterior(as_simulator(ARMS), view, "wake", proposal, 1, mixed), mix),
+        (Posterior(ARMS, ARMS, SacConfig(), proposal), Target.RETURN_PLUS_ENTROPY),
+        (Posterior(as_simulator(ARMS), view, VsmcConfig(), proposal), Target.EXPECTED_SOFTMAX),
+        (Posterior(as_simulator(ARMS), view, mixed, proposal), Target.MIXED),
     ):
         certificate = polinfer.certify(posterior)
-        assert certificate.target == target
-        assert certificate.verdict == "use with care"
+        assert certificate.estimand.target is target
+        assert certificate.verdict is Verdict.CARE
         values = certificate._asdict()
-        assert {k for k, v in values.items() if v is not None} == {"target", "verdict", "reason"}
+        assert {k for k, v in values.items() if v is not None} == {"estimand", "verdict", "reason"}
         assert certificate.reason == "nothing is known to compare it with"
 
 
 @pytest.mark.parametrize(
-    ("move", "verdict"), [(0.02, "trust"), (0.05, "use with care"), (0.2, "do not trust")]
+    ("move", "verdict"), [(0.02, Verdict.TRUST), (0.05, Verdict.CARE), (0.2, Verdict.DISTRUST)]
 )
-def test_the_verdict_goes_by_the_distance(move: float, verdict: str) -> None:
+def test_the_verdict_goes_by_the_distance(move: float, verdict: Verdict) -> None:
     rows = np.log([[[0.5 - move, 0.5 + move], [0.5, 0.5]]])
-    posterior = untrained("vsmc")
-    moved = Posterior(ARMS, ARMS, "vsmc", TableProposal(jnp.asarray(rows)), 1, posterior.settings)
+    moved = replace(untrained(VsmcConfig()), proposal=TableProposal(jnp.asarray(rows)))
     certificate = polinfer.certify(moved, sweeps=2)
     assert certificate.distance == pytest.approx(move, abs=1e-6)
-    assert certificate.verdict == verdict
+    assert certificate.verdict is verdict
+
+
+def test_verdicts_print_as_words() -> None:
+    assert [str(verdict) for verdict in Verdict] == ["trust", "use with care", "do not trust"]
 
 
 def test_the_distance_counts_states_by_how_often_they_are_visited() -> None:
@@ -183,7 +195,7 @@ def test_the_distance_counts_states_by_how_often_they_are_visited() -> None:
     rows = known.copy()
     rows[1] = 1 - rows[1]  # wrong in the room alone
     proposal = TableProposal(jnp.asarray(np.log(np.maximum(rows[None], 1e-30))))
-    posterior = Posterior(fork, fork, "vsmc", proposal, 1)
+    posterior = Posterior(fork, fork, VsmcConfig(), proposal)
     reached = known[0, 0]
     wrong = abs(known[1, 0] - known[1, 1])
     assert distance_to(posterior, known) == pytest.approx(reached * wrong / (1 + reached), abs=1e-5)
@@ -205,11 +217,10 @@ def test_a_way_that_no_sweep_found_is_found_out() -> None:
     one_way = np.full((1, table.num_states, 4), -4.0)
     one_way[..., 0] = 0.0  # right,
     one_way[:, [name[1] == "4" for name in table.state_names]] = [-4.0, 0.0, -4.0, -4.0]  # then up
-    config = train_config("wake", True, proposal="table")
-    settings = {"train": asdict(config), "seed": 0}
-    posterior = Posterior(grid, table, "wake", TableProposal(jnp.asarray(one_way, jnp.float32)), 1, settings)
+    config = WakeConfig(proposal="table").filled(on_table=True)
+    posterior = Posterior(grid, table, config, TableProposal(jnp.asarray(one_way, jnp.float32)))
     certificate = polinfer.certify(posterior, sweeps=20)
     assert certificate.known_from == "tempered sample"
-    assert certificate.verdict == "do not trust"
+    assert certificate.verdict is Verdict.DISTRUST
     assert certificate.distance is not None
     assert certificate.distance > 0.2

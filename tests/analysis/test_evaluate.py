@@ -10,44 +10,44 @@ import polinfer
 from polinfer.analysis.evaluation import _make_simulator
 from polinfer.core.errors import PolinferError
 from polinfer.exact import deterministic_returns, evaluate_policy, return_distribution
-from polinfer.posterior.posterior import Posterior, _make_commit, _make_log_probs, empty_trace
+from polinfer.posterior.posterior import Posterior, _make_commit, _make_log_probs
 from polinfer.smc.proposal import TableProposal
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=6))
 RANDOM = np.random.default_rng(5)
 ROWS = np.log(RANDOM.dirichlet(np.ones(4), size=(2, GRID.num_states))).astype(np.float32)
-POSTERIOR = Posterior(GRID, GRID, "vsmc", TableProposal(np.asarray(ROWS)), 2, {}, empty_trace(2))  # type: ignore[arg-type]
+POSTERIOR = Posterior(GRID, GRID, polinfer.VsmcConfig(), TableProposal(np.asarray(ROWS)), 2)  # type: ignore[arg-type]
 EPISODES = 20_000
 
 
 @pytest.fixture(scope="module")
-def resampled() -> polinfer.Evaluation:
+def stepwise() -> polinfer.Evaluation:
     return polinfer.evaluate(GRID, POSTERIOR, episodes=EPISODES)
 
 
-def test_resampled_execution_agrees_with_exact_evaluation(resampled: polinfer.Evaluation) -> None:
+def test_stepwise_execution_agrees_with_exact_evaluation(stepwise: polinfer.Evaluation) -> None:
     for seed in range(2):
         exact = evaluate_policy(GRID, np.exp(ROWS[seed].astype(np.float64)))
-        assert abs(resampled.mean[seed] - exact.expected_return) < 5 * resampled.stderr[seed]
-        assert abs(resampled.std[seed] - exact.std) < 0.1 * exact.std
+        assert abs(stepwise.mean[seed] - exact.expected_return) < 5 * stepwise.stderr[seed]
+        assert abs(stepwise.std[seed] - exact.std) < 0.1 * exact.std
         for name, share in exact.endings.items():
             spread = np.sqrt(share * (1 - share) / EPISODES)
-            assert abs(resampled.endings[name][seed] - share) < 5 * spread
-        assert resampled.success is not None
-        assert resampled.success[seed] == resampled.endings["goal"][seed]
-        assert resampled.occupancy is not None
-        np.testing.assert_allclose(resampled.occupancy[seed], exact.occupancy, atol=0.06)
-        assert abs(resampled.length[seed] - exact.length) < 0.1
+            assert abs(stepwise.endings[name][seed] - share) < 5 * spread
+        assert stepwise.success is not None
+        assert stepwise.success[seed] == stepwise.endings["goal"][seed]
+        assert stepwise.occupancy is not None
+        np.testing.assert_allclose(stepwise.occupancy[seed], exact.occupancy, atol=0.06)
+        assert abs(stepwise.length[seed] - exact.length) < 0.1
 
 
-def test_quantiles_and_tail_means_agree_with_the_exact_distribution(resampled: polinfer.Evaluation) -> None:
+def test_quantiles_and_tail_means_agree_with_the_exact_distribution(stepwise: polinfer.Evaluation) -> None:
     distribution = return_distribution(GRID, np.exp(ROWS[0].astype(np.float64)))
     assert distribution is not None
     exact = distribution.summary()
     for name in ("q05", "q95"):
-        assert abs(getattr(resampled, name)[0] - getattr(exact, name)) < 1e-3
+        assert abs(getattr(stepwise, name)[0] - getattr(exact, name)) < 1e-3
     for name in ("cvar05", "cvar95"):
-        assert abs(getattr(resampled, name)[0] - getattr(exact, name)) < 0.05
+        assert abs(getattr(stepwise, name)[0] - getattr(exact, name)) < 0.05
 
 
 def test_one_policy_per_episode_agrees_with_enumeration() -> None:
@@ -64,13 +64,13 @@ def test_one_policy_per_episode_agrees_with_enumeration() -> None:
     assert abs(weight @ returns - evaluate_policy(GRID, probs).expected_return) > 0.05
 
 
-def test_posteriors_that_share_a_program_keep_their_own_policies(resampled: polinfer.Evaluation) -> None:
+def test_posteriors_that_share_a_program_keep_their_own_policies(stepwise: polinfer.Evaluation) -> None:
     rows = np.log(RANDOM.dirichlet(np.full(4, 0.3), size=(1, GRID.num_states))).astype(np.float32)
     other = replace(POSTERIOR, proposal=TableProposal(np.asarray(rows)), seeds=1)  # type: ignore[arg-type]
     earned = evaluate_policy(GRID, np.exp(rows[0].astype(np.float64))).expected_return
     simulated = polinfer.evaluate(GRID, other, episodes=EPISODES)
     assert abs(simulated.mean[0] - earned) < 5 * simulated.stderr[0]
-    assert (np.abs(resampled.mean - earned) > 20 * simulated.stderr[0]).all()
+    assert (np.abs(stepwise.mean - earned) > 20 * simulated.stderr[0]).all()
 
 
 def test_posteriors_of_one_problem_share_their_programs() -> None:
@@ -83,7 +83,7 @@ def test_posteriors_of_one_problem_share_their_programs() -> None:
         one.sample_policy(3)(0)
     for make in (_make_simulator, _make_log_probs, _make_commit):
         assert make.cache_info().misses == 1
-    assert _make_simulator(GRID, "resample", 1, 10)._cache_size() == 1  # type: ignore[attr-defined]
+    assert _make_simulator(GRID, "stepwise", 1, 10)._cache_size() == 1  # type: ignore[attr-defined]
     assert _make_log_probs(GRID)._cache_size() == 1  # type: ignore[attr-defined]
 
 
@@ -142,8 +142,8 @@ def test_exact_evaluation_of_a_posterior() -> None:
     ("options", "words"),
     [
         ({"episodes": 0}, "episodes must be at least 1"),
-        ({"mode": "greedy"}, "mode must be resample or thompson"),
-        ({"mode": "thompson", "exactly": True}, "only mode 'resample'"),
+        ({"mode": "greedy"}, "mode must be stepwise or thompson"),
+        ({"mode": "thompson", "exactly": True}, "only mode 'stepwise'"),
     ],
 )
 def test_bad_options_are_named(options: dict[str, object], words: str) -> None:

@@ -12,14 +12,15 @@ import pytest
 import polinfer
 from polinfer import exact
 from polinfer import explain as explain_function
-from polinfer.analysis.explanation import judge, stochastic_returns
+from polinfer.analysis.explanation import judge
 from polinfer.cli import main
 from polinfer.core.errors import PolinferError
+from polinfer.exact import stochastic_returns
 from polinfer.posterior.posterior import Posterior
 from polinfer.smc.proposal import TableProposal
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
-explaining = importlib.import_module("polinfer.analysis.explanation")
+evaluating = importlib.import_module("polinfer.exact.evaluation")
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
@@ -27,7 +28,7 @@ def posterior_of(domain: str, probs: Any) -> Posterior:
     """A posterior with the given policies ``[seeds, S, A]``."""
     table = polinfer.tabulate(polinfer.make(domain))
     logits = jnp.log(jnp.maximum(jnp.asarray(probs, jnp.float32), 1e-30))
-    return Posterior(table, table, "vsmc", TableProposal(logits), len(logits))
+    return Posterior(table, table, polinfer.VsmcConfig(), TableProposal(logits), len(logits))
 
 
 def random_policies(domain: str, count: int) -> Any:
@@ -45,7 +46,7 @@ def test_many_stochastic_policies_are_evaluated_as_one_by_one(
     alone = [exact.evaluate_policy(table, policy).expected_return for policy in policies]
     np.testing.assert_allclose(stochastic_returns(table, policies), alone, atol=1e-12)
     # In chunks of three: the last is not full.
-    monkeypatch.setattr(explaining, "_BYTES", 3 * 8 * table.probability.size)
+    monkeypatch.setattr(evaluating, "_BYTES", 3 * 8 * table.probability.size)
     np.testing.assert_allclose(stochastic_returns(table, policies), alone, atol=1e-12)
     assert stochastic_returns(table, policies[:0]).shape == (0,)
     with pytest.raises(PolinferError, match=r"\[n, S, A\]"):
@@ -59,7 +60,7 @@ def test_losses_are_those_of_the_changed_policy(
 ) -> None:
     table, policies = random_policies(domain, 1)
     if chunk is not None:
-        monkeypatch.setattr(explaining, "_BYTES", chunk * 8 * table.probability.size)
+        monkeypatch.setattr(evaluating, "_BYTES", chunk * 8 * table.probability.size)
     found = explain_function(posterior_of(domain, policies))
     policy = policies[0]
     value = exact.evaluate_policy(table, policy)
@@ -124,7 +125,7 @@ def test_seeds_are_averaged_and_their_spread_is_shown() -> None:
 
 def test_what_is_not_on_a_table_is_refused() -> None:
     mdp = polinfer.make("gridworld/ablation")
-    posterior = Posterior(mdp, mdp, "vsmc", TableProposal(jnp.zeros((1, 6, 4))), 1)
+    posterior = Posterior(mdp, mdp, polinfer.VsmcConfig(), TableProposal(jnp.zeros((1, 6, 4))), 1)
     with pytest.raises(PolinferError, match="only a posterior on a table can be explained"):
         explain_function(posterior)
     with pytest.raises(PolinferError, match="top must be at least 1"):
@@ -161,7 +162,7 @@ def test_the_command_flags_a_policy_that_chooses_badly(
     table = polinfer.tabulate(polinfer.make("bandit", means=[0.1, 0.9, 0.2, 0.3, 0.4, 0.5]))
     probs = np.repeat([[0.7, 0.1, 0.05, 0.05, 0.05, 0.05]], table.num_states, axis=0)[None]
     logits = jnp.log(jnp.asarray(probs, jnp.float32))
-    found = explain_function(Posterior(table, table, "vsmc", TableProposal(logits), 1))
+    found = explain_function(Posterior(table, table, polinfer.VsmcConfig(), TableProposal(logits), 1))
     assert found.choices[0].disagrees
     from polinfer.cli.explain import _remarks, explain_table
     from polinfer.cli.output import tables

@@ -39,7 +39,7 @@ def test_a_reference_is_the_enumerated_posterior_within_its_errors(domain: str, 
     off = abs(found.policy - solution.policy) / (found.policy_stderr + 1e-4)
     assert off.max() < 6
     rows = np.log(np.maximum(solution.policy[None], 1e-30))
-    posterior = Posterior(mdp, table, "exact", TableProposal(jnp.asarray(rows)), 1)
+    posterior = Posterior(mdp, table, polinfer.ExactConfig(), TableProposal(jnp.asarray(rows)), 1)
     assert distance_to(posterior, found.policy) < 0.005
     even = exact.uniform_policy(table)
     assert abs(even - solution.policy).max() > 0.1, "or any policy would do"

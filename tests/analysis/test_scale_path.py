@@ -95,10 +95,10 @@ def test_scales_are_multiples_of_the_rewards_that_the_problem_has() -> None:
 
 
 def test_scales_are_sorted_and_progress_reaches_the_end() -> None:
-    shares: list[float] = []
-    path = scale_path(polinfer.make("bandit"), [2, 1, 2], progress=shares.append)
+    reports: list[polinfer.Report] = []
+    path = scale_path(polinfer.make("bandit"), [2, 1, 2], progress=reports.append)
     assert [point.scale for point in path.points] == [1.0, 2.0]
-    assert shares == pytest.approx([0.5, 1.0])
+    assert [now.done / now.total for now in reports] == pytest.approx([0.5, 1.0])
     assert math.isclose(DEFAULT_SCALES[0], 0.01)
     assert math.isclose(DEFAULT_SCALES[-1], 100)
 

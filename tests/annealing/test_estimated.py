@@ -117,8 +117,11 @@ def test_with_many_rollouts_the_posterior_is_the_paper_s() -> None:
     noise = float(many.policies.policy_stderr.sum(axis=1).max() / 2)
     assert distance_to(many, enumerated[0]) < 0.02 + noise
     assert distance_to(few, enumerated[0]) > 0.1
-    assert polinfer.certify(many).target == "1: exp(E[R]), as the 48 rollouts per policy grow"
-    assert any("judged by 48 rollouts" in line for line in many.diagnostics())
+    estimand = polinfer.certify(many).estimand
+    assert (estimand.target, estimand.in_the_limit) == (polinfer.Target.EXP_EXPECTED_RETURN, True)
+    assert str(estimand) == "1: exp(E[R]), as the 48 rollouts per policy grow"
+    (judged,) = [found for found in polinfer.diagnose(many) if found.code == "judged-by-rollouts"]
+    assert "judged by 48 rollouts" in judged.sentence
 
 
 def test_a_run_is_decided_by_its_seed() -> None:

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sweep.engines import QUICK
 
 import polinfer
 from polinfer import TabularMDP, exact
@@ -17,6 +16,7 @@ from polinfer.annealing.moves import Population
 from polinfer.annealing.ordered import order_of, ordered_scan
 from polinfer.annealing.sampler import make_kernels
 from polinfer.exact.returns import choices_of
+from smc.engines import QUICK
 
 SCALE = 0.9
 

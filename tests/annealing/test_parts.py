@@ -42,7 +42,7 @@ def scaled(scale: float) -> Plain:
 
 @cache
 def run() -> TemperedPath:
-    return temper(HANDS.table(), TemperedConfig(policies=200, islands=8, scales=SCALES), seed=1)
+    return temper(HANDS.table(), TemperedConfig(policies=200, islands=8), scales=SCALES, seed=1)
 
 
 def test_parts_are_what_episodes_never_leave() -> None:

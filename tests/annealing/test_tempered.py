@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from sweep.engines import QUICK
 
 from exact.brute_force import (
     Plain,
@@ -25,10 +24,12 @@ from exact.brute_force import (
 from exact.brute_force import posterior as brute_force_posterior
 from polinfer import TabularMDP, exact
 from polinfer.annealing import TemperedConfig, TemperedPath, temper
+from polinfer.annealing.config import check_scales
 from polinfer.annealing.moves import Population, block_scan, gibbs_scan
 from polinfer.core.errors import PolinferError
 from polinfer.exact import returns as evaluator_module
 from polinfer.exact.returns import choices_of, make_returns, make_visits
+from smc.engines import QUICK
 
 # A minute of statistics; `pytest -m slow` runs it.
 pytestmark = pytest.mark.slow
@@ -135,7 +136,8 @@ def scaled(plain: Plain, scale: float) -> Plain:
 def run(moves: str, seed: int, policies: int = 250) -> TemperedPath:
     return temper(
         PROBLEM.table(),
-        TemperedConfig(policies=policies, islands=8, scales=SCALES, moves=moves),  # type: ignore[arg-type]
+        TemperedConfig(policies=policies, islands=8, moves=moves),  # type: ignore[arg-type]
+        scales=SCALES,
         seed=seed,
     )
 
@@ -192,9 +194,8 @@ def test_standard_errors_are_honest() -> None:
 
 
 def test_a_run_is_decided_by_its_seed() -> None:
-    again = temper(
-        PROBLEM.table(), TemperedConfig(policies=40, islands=8, scales=SCALES, moves="gibbs"), seed=3
-    )
+    config = TemperedConfig(policies=40, islands=8, moves="gibbs")
+    again = temper(PROBLEM.table(), config, scales=SCALES, seed=3)
     jax.tree.map(np.testing.assert_array_equal, run("gibbs", 3, policies=40)[1:], again[1:])
     assert run("gibbs", 4, policies=40).at(1.0).log_evidence != again.at(1.0).log_evidence
 
@@ -242,9 +243,6 @@ def test_a_problem_without_a_choice_is_refused() -> None:
         ({"ess": 1.0}, "ess must lie between 0 and 1"),
         ({"ess": 1.5}, "ess must lie in 0..1"),
         ({"moves": "swap"}, "moves must be auto, gibbs or block, got 'swap'"),
-        ({"scales": ()}, "scales must be numbers above zero"),
-        ({"scales": (1.0, -2.0)}, "scales must be numbers above zero"),
-        ({"scales": (float("nan"),)}, "scales must be numbers above zero"),
     ],
 )
 def test_bad_values_are_named(settings: dict[str, Any], words: str) -> None:
@@ -252,8 +250,21 @@ def test_bad_values_are_named(settings: dict[str, Any], words: str) -> None:
         TemperedConfig(**settings)
 
 
+@pytest.mark.parametrize(
+    ("scales", "words"),
+    [
+        ((), "scales must name at least one"),
+        ((1.0, -2.0), "scales must be numbers above zero, got -2.0"),
+        ((float("nan"),), "scales must be numbers above zero, got nan"),
+    ],
+)
+def test_bad_scales_are_named(scales: tuple[float, ...], words: str) -> None:
+    with pytest.raises(PolinferError, match=words):
+        temper(PROBLEM.table(), scales=scales)
+
+
 def test_scales_are_put_in_order() -> None:
-    assert TemperedConfig(scales=(2, 0.5, 2.0)).scales == (0.5, 2.0)
+    assert check_scales((2, 0.5, 2.0)) == (0.5, 2.0)
 
 
 def test_the_number_of_policies_is_small_enough_for_these_tests() -> None:

@@ -1,6 +1,7 @@
 """The command line as its users see it: tables, JSON, files, and one sentence for every mistake."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
     record = run_json(capsys, *words, "--out", str(tmp_path / "run"))
     assert record["seeds"] == 2
     assert record["method"] == "wake"
-    assert record["settings"]["train"]["weights"] == "exact"
+    assert record["config"]["weights"] == "exact"
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == record
     assert {p.name for p in (tmp_path / "run").iterdir()} == {
         "config.json",
@@ -84,9 +85,11 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
 def test_methods_set_what_they_stand_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["plan", "continuation", "--horizon", "4", "--sweeps", "50", "--episodes", "10"]
     svi = run_json(capsys, *words, "--method", "svi", "--out", str(tmp_path / "svi"))
-    assert svi["settings"]["train"]["sweep"]["particles"] == 1
+    assert "particles" not in svi["config"]
+    assert svi["certificate"]["ess"] == 1
     iwae = run_json(capsys, *words, "--method", "iwae", "--out", str(tmp_path / "iwae"))
-    assert iwae["settings"]["train"]["sweep"]["resample_below"] == 0
+    assert "resample_below" not in iwae["config"]
+    assert polinfer.load(tmp_path / "iwae").config == polinfer.IwaeConfig(sweeps=50)
 
 
 def test_plan_takes_table_files_and_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -144,10 +147,10 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
     words = ["--method", "sac", "--steps", "2000", "--seeds", "2", "--gamma", "0.9", "--alpha", "0.5"]
     record = run_json(capsys, "plan", "gridworld/ablation", *words, "--out", str(tmp_path / "run"))
     assert record["log_evidence"] is None
-    assert record["soft"]["alpha"] == 0.5
-    assert record["soft"]["result"] == "converged"
-    assert 0 < record["soft"]["distance"] < 0.5
-    assert len(record["soft"]["distances"]) == 2
+    assert record["oracle"]["alpha"] == 0.5
+    assert record["oracle"]["result"] == "converged"
+    assert 0 < record["oracle"]["distance"] < 0.5
+    assert len(record["oracle"]["distances"]) == 2
     assert (tmp_path / "run" / "training.png").stat().st_size > 5_000
 
 
@@ -156,7 +159,10 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
     [
         (["plan", "gridworld/multimdal"], "did you mean 'gridworld/multimodal'"),
         (["plan", "nowhere.npz"], "no such file"),
-        (["plan", "continuation", "--limit", "10"], "method 'wake' has no setting 'limit'"),
+        (
+            ["plan", "continuation", "--limit", "10"],
+            "method 'wake' has no setting --limit; it belongs to exact",
+        ),
         (["plan", "gridworld", "--method", "exact"], "needs the option 'map'"),
         (["plan", "gridworld", "--map", "no-such-map.txt"], "neither a file nor a map"),
         (["plan", "continuation", "--set", "rho=2"], "rho must lie in 0..1"),
@@ -255,10 +261,26 @@ def test_debug_shows_the_traceback() -> None:
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--help"], ["plan", "--help"], ["compare", "--help"]):
+    for words in (["--help"], ["compare", "--help"], ["plan", "--help"]):
         with pytest.raises(SystemExit) as stop:
             main(words)
         assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert "--resample-below" in text
     assert "gridworld/multimodal --seeds 25" in " ".join(text.split())
+    assert all(name in text for name in METHODS)
+    assert "--learning-rate" not in text  # settings are shown with their method
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_help_of_a_method_shows_its_settings_and_no_others(
+    method: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", "gridworld/ablation", "--method", method, "--help"])
+    assert stop.value.code == 0
+    shown = set(re.findall(r"--(?:no-)?([a-z][a-z-]*)", capsys.readouterr().out))
+    every = {name.replace("_", "-") for other in METHODS.values() for name in other.Config.field_names()}
+    own = {name.replace("_", "-") for name in METHODS[method].Config.field_names()}
+    common = {"horizon", "seeds", "method"}
+    assert shown & every - common == own - common

@@ -18,9 +18,8 @@ from polinfer.core.protocol import Ending
 from polinfer.learning import host
 from polinfer.learning.host import make_host_trainer, numpy_log_policy
 from polinfer.learning.train import empty_sums, make_learning, metrics_of
-from polinfer.methods.inference import train_config
 from polinfer.problems.encoded import EncodedView
-from polinfer.runs.folder import train_in_folder
+from polinfer.runs.folder import infer_in_folder
 from polinfer.smc import as_simulator, run_reference_sweep
 from polinfer.smc.proposal import NetworkProposal, log_policy
 
@@ -128,9 +127,9 @@ def test_the_same_records_make_the_same_updates_as_compiled(
 ) -> None:
     table = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=4))
     plain = Begun(table)
-    config = train_config(
-        "vsmc", sweeps=6, sweeps_per_update=2, particles=3, learning_rate=0.03, baseline="running", width=8
-    )
+    config = polinfer.VsmcConfig(
+        sweeps=6, sweeps_per_update=2, particles=3, learning_rate=0.03, baseline="running", width=8
+    ).training()
     records: list[Any] = []
 
     def sweep(*arguments: Any) -> Any:
@@ -185,29 +184,28 @@ def trained() -> polinfer.Posterior:
 
 
 def test_one_particle_finds_the_posterior_of_the_continuation_example(trained: polinfer.Posterior) -> None:
-    leave = trained.action_probs("play")[:, 1]
+    leave = trained.action_probs_by_seed("play")[:, 1]
     assert np.abs(leave - LEAVE).max() < 0.03
     # With one particle E[log Z-hat] is the evidence lower bound, tight where q is the posterior.
-    last = trained.trace.log_evidence[-40:]
+    last = trained.trace["log_evidence"][-40:]
     assert abs(last.mean() - np.log((1 + np.e) / 2)) < 5 * last.std() / np.sqrt(last.size) + 0.003
-    assert trained.trace.sweeps[-1] == 3_000
-    words = trained.diagnostics()
-    assert all(isinstance(line, str) for line in words)
+    assert (trained.trace.unit, trained.trace.done[-1]) == ("sweeps", 3_000)
+    assert "no-table" in [found.code for found in polinfer.diagnose(trained)]
 
 
 def in_closed_form(leave: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean return and length, ``[seeds]``."""
     steps = np.arange(HORIZON)[:, None]
-    if mode == "resample":
+    if mode == "stepwise":
         lives = ((1 - leave) * RHO) ** steps  # the chance of playing step t
         return (leave * lives).sum(axis=0), lives.sum(axis=0)
     return leave, leave + (1 - leave) * (RHO**steps).sum(axis=0)
 
 
-@pytest.mark.parametrize("mode", ["resample", "thompson"])
+@pytest.mark.parametrize("mode", ["stepwise", "thompson"])
 def test_episodes_earn_what_is_expected(trained: polinfer.Posterior, mode: Any) -> None:
     result = polinfer.evaluate(LOOP, trained, episodes=4_000, mode=mode)
-    mean, length = in_closed_form(trained.action_probs("play")[:, 1].astype(np.float64), mode)
+    mean, length = in_closed_form(trained.action_probs_by_seed("play")[:, 1].astype(np.float64), mode)
     bounds = 5 * np.sqrt(mean * (1 - mean) / 4_000)  # returns are 0 or 1
     assert (np.abs(result.mean - mean) < bounds).all()
     assert (np.abs(result.length - length) < 5 * HORIZON / 2 / np.sqrt(4_000)).all()
@@ -228,8 +226,8 @@ def test_episodes_earn_what_is_expected(trained: polinfer.Posterior, mode: Any) 
 
 
 def test_modes_differ_where_a_state_comes_again(trained: polinfer.Posterior) -> None:
-    leave = trained.action_probs("play")[:, 1].astype(np.float64)
-    gap = in_closed_form(leave, "resample")[0] - in_closed_form(leave, "thompson")[0]
+    leave = trained.action_probs_by_seed("play")[:, 1].astype(np.float64)
+    gap = in_closed_form(leave, "stepwise")[0] - in_closed_form(leave, "thompson")[0]
     assert (gap > 5 * 2 * 0.5 / np.sqrt(4_000)).all()  # so the test above tells them apart
 
 
@@ -240,7 +238,7 @@ def test_exact_evaluation_needs_a_table(trained: polinfer.Posterior) -> None:
 
 
 def test_sampled_policies_keep_to_their_choice_and_follow_the_posterior(trained: polinfer.Posterior) -> None:
-    probs = trained.action_probs("play")
+    probs = trained.action_probs_by_seed("play")
     for member in range(2):
         choices = np.array([trained.sample_policy(seed, member)("play") for seed in range(600)])
         share = probs[member, 1]
@@ -287,7 +285,7 @@ def test_sampled_policies_go_by_equality_of_states() -> None:
 def test_predict_draws_or_takes_the_best(trained: polinfer.Posterior) -> None:
     assert trained.predict("play", deterministic=True) == (1, None)
     drawn = [trained.predict("play", seed=i)[0] for i in range(400)]
-    share = trained.action_probs("play")[:, 1].mean()
+    share = trained.action_probs("play")[1]
     assert abs(np.mean(drawn) - share) < 5 * np.sqrt(share * (1 - share) / 400)
     assert trained.predict("play", seed=3) == trained.predict("play", seed=3)
 
@@ -299,20 +297,19 @@ def test_a_posterior_is_saved_and_loaded_with_its_simulator(
     with pytest.raises(PolinferError, match=r"pass it: polinfer\.load\(folder, mdp=\.\.\.\)"):
         polinfer.load(tmp_path)
     found = polinfer.load(tmp_path, mdp=LOOP)
-    np.testing.assert_array_equal(found.action_probs("play"), trained.action_probs("play"))
-    for one, other in zip(found.trace, trained.trace, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(found.action_probs_by_seed("play"), trained.action_probs_by_seed("play"))
+    np.testing.assert_array_equal(found.trace.done, trained.trace.done)
+    for name, column in trained.trace.columns.items():
+        np.testing.assert_array_equal(found.trace[name], column)
     assert found.sample_policy(5, 1)("play") == trained.sample_policy(5, 1)("play")
 
 
-SMALL = train_config(
-    "vsmc", sweeps=81, sweeps_per_update=2, particles=3, learning_rate=1e-2, width=4, depth=1
-)
+SMALL = polinfer.VsmcConfig(sweeps=81, sweeps_per_update=2, particles=3, learning_rate=1e-2, width=4, depth=1)
 
 
 @pytest.mark.slow
 def test_a_seed_alone_is_the_same_as_in_a_batch() -> None:
-    trainer = make_host_trainer(LOOP, SMALL)
+    trainer = make_host_trainer(LOOP, SMALL.training())
     together, metrics = trainer.run(trainer.init([5, 6]), 0, 20)
     alone, own = trainer.run(trainer.init([6]), 0, 20)
     for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
@@ -331,17 +328,17 @@ class StoppedError(Exception):
 
 
 def test_a_stopped_run_resumes_bit_for_bit(tmp_path: Path) -> None:
-    run = partial(train_in_folder, LOOP, "vsmc", SMALL, seed=5, seeds=2)
+    run = partial(infer_in_folder, LOOP, SMALL, seed=5, seeds=2)
 
-    def stop_at(sweeps: int, done: int, _: Any) -> None:
-        if done >= sweeps:
+    def stop_at(sweeps: int, now: polinfer.Report) -> None:
+        if now.done >= sweeps:
             raise StoppedError
 
     for sweeps in (2, 24, 50):
         with pytest.raises(StoppedError):
             run(tmp_path / "stopped", resume=sweeps > 2, progress=partial(stop_at, sweeps))
-    went_on: list[int] = []
-    run(tmp_path / "stopped", resume=True, progress=lambda done, _: went_on.append(done))
+    went_on: list[float] = []
+    run(tmp_path / "stopped", resume=True, progress=lambda now: went_on.append(now.done))
     assert went_on[0] == 52
     run(tmp_path / "whole")
     for name in ("config.json", "metrics.jsonl", "policy.safetensors"):

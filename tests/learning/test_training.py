@@ -11,7 +11,6 @@ import polinfer
 from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import Transition
 from polinfer.learning.train import make_trainer
-from polinfer.methods.inference import train_config
 from polinfer.problems.tables import shared_table, table_of
 from polinfer.problems.tabular import TabularMDP
 from polinfer.smc.proposal import table_log_policy
@@ -31,7 +30,7 @@ def test_one_particle_finds_the_posterior_of_the_continuation_example() -> None:
     leave = probs_of(posterior)[:, 0, 1]
     assert np.abs(leave - np.e / (1 + np.e)).max() < 0.02
     # With one particle E[log Z-hat] is the evidence lower bound, tight where q is the posterior.
-    last = posterior.trace.log_evidence[-20:]
+    last = posterior.trace["log_evidence"][-20:]
     assert abs(last.mean() - np.log((1 + np.e) / 2)) < 5 * last.std() / np.sqrt(last.size) + 0.001
 
 
@@ -53,7 +52,7 @@ def test_one_particle_finds_the_posterior_of_a_bandit() -> None:
 
 
 def test_a_seed_alone_is_the_same_as_in_a_batch() -> None:
-    config = train_config("vsmc", sweeps=40, particles=3, learning_rate=1e-2)
+    config = polinfer.VsmcConfig(sweeps=40, particles=3, learning_rate=1e-2).training()
     trainer = make_trainer(LOOP, config, True)
     start, end = jnp.asarray(0), jnp.asarray(40)
     together, _ = trainer.run(trainer.init([5, 6, 7]), start, end)
@@ -64,7 +63,7 @@ def test_a_seed_alone_is_the_same_as_in_a_batch() -> None:
 
 
 def test_table_path_and_network_path_take_the_same_steps() -> None:
-    config = train_config("vsmc", sweeps=30, particles=4, learning_rate=1e-2, sweeps_per_update=2)
+    config = polinfer.VsmcConfig(sweeps=30, particles=4, learning_rate=1e-2, sweeps_per_update=2).training()
     grid = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=5))
     ends = []
     for by_table in (True, False):
@@ -80,8 +79,7 @@ def test_training_compiles_once() -> None:
     for seed in (0, 3):
         polinfer.infer(LOOP, "svi", sweeps=250, seed=seed)
     assert make_trainer.cache_info().misses == 1
-    config = train_config("svi", sweeps=250)
-    trainer = make_trainer(LOOP, config, True)
+    trainer = make_trainer(LOOP, polinfer.SviConfig(sweeps=250).training(), True)
     assert trainer.run._cache_size() == 1  # type: ignore[attr-defined]
 
 
@@ -105,7 +103,7 @@ def test_training_reaches_the_evidence_of_its_target(settings: dict[str, object]
         loud, "vsmc", particles=3, seeds=2, **{"sweeps": 4_000, "learning_rate": 3e-3} | settings
     )
     log_evidence = np.log((1 + np.exp(6)) / 2)
-    assert abs(posterior.trace.log_evidence[-20:].mean() - log_evidence) < 0.02
+    assert abs(posterior.trace["log_evidence"][-20:].mean() - log_evidence) < 0.02
 
 
 def test_illegal_actions_keep_probability_zero() -> None:
@@ -172,12 +170,18 @@ def test_a_reward_that_is_not_a_number_ends_in_a_sentence() -> None:
         ({"learning_rate": -1.0}, "learning_rate must be above zero"),
         ({"learning_rate": float("nan")}, "learning_rate must be above zero"),
         ({"resample_below": 1.5}, r"resample_below must lie in 0..1"),
-        ({"memo_refresh": -0.1}, r"memo_refresh must lie in 0..1"),
+        ({"method": "vsmc", "memo_refresh": -0.1}, r"memo_refresh must lie in 0..1"),
         ({"resampling": "residual"}, "resampling must be"),
         ({"method": "vsmc", "baseline": "leave-one-out"}, "needs sweeps_per_update of at least 2"),
         ({"partcles": 3}, "did you mean 'particles'"),
         ({"method": "vsmcc"}, "did you mean 'vsmc'"),
-        ({"method": "svi", "particles": 5}, "means particles=1"),
+        (
+            {"method": "svi", "particles": 5},
+            "'svi' has no setting 'particles'; it belongs to vsmc, iwae, wake",
+        ),
+        ({"method": "iwae", "resample_below": 0.5}, "'iwae' has no setting 'resample_below'"),
+        ({"method": "vsmc", "objective": "wake"}, "'vsmc' has no setting 'objective'"),
+        ({"memo_refresh": 0.5}, "'wake' has no setting 'memo_refresh'; it belongs to vsmc, svi and iwae"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"method": "exact", "particles": 5}, "no setting 'particles'"),
     ],

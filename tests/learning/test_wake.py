@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer import exact
+from polinfer import VsmcConfig, WakeConfig, exact
 from polinfer.core.errors import PolinferError
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.objective import wake_coefficients
 from polinfer.learning.train import empty_sums, make_learning
-from polinfer.methods.inference import train_config
 from polinfer.smc import SweepConfig, SweepRandomness, run_reference_sweep
 from polinfer.smc.proposal import table_log_policy
 from polinfer.smc.record import Sweep
-from sweep.engines import QUICK, PlainTable, atlas, proposal_rows, table
+from smc.engines import QUICK, PlainTable, atlas, proposal_rows, table
 
 ATLAS = atlas()
 CONFIGS = [
@@ -116,7 +115,7 @@ def gradient_of(config: TrainConfig, by_table: bool, sweeps: list[Sweep]) -> tup
 def test_the_update_ascends_the_weighted_log_likelihood_of_memos(by_table: bool, worlds: int) -> None:
     """What training differentiates is minus the objective, written over the particles' memos."""
     sweep_config = SweepConfig(particles=6, worlds=worlds, resample_below=0.8)
-    config = TrainConfig(sweep_config, objective="wake", sweeps_per_update=2, width=4, depth=1)
+    config = TrainConfig(sweep=sweep_config, objective="wake", sweeps_per_update=2, width=4, depth=1)
     sweeps = sweeps_of(sweep_config, 2)
     proposal, found = gradient_of(config, by_table, sweeps)
     parts = []
@@ -132,8 +131,8 @@ def test_the_update_ascends_the_weighted_log_likelihood_of_memos(by_table: bool,
 def test_a_mix_has_its_share_of_both_gradients(by_table: bool) -> None:
     sweep_config = SweepConfig(particles=6, worlds=2)
     common = {"sweeps_per_update": 2, "width": 4, "depth": 1}
-    surrogate = TrainConfig(sweep_config, baseline="leave-one-out", **common)
-    wake = TrainConfig(sweep_config, objective="wake", **common)
+    surrogate = TrainConfig(sweep=sweep_config, baseline="leave-one-out", **common)
+    wake = TrainConfig(sweep=sweep_config, objective="wake", **common)
     mixed = replace(wake, surrogate_share=0.3, baseline="leave-one-out")
     sweeps = sweeps_of(sweep_config, 2)
     score, fit, both = (gradient_of(config, by_table, sweeps)[1] for config in (surrogate, wake, mixed))
@@ -150,7 +149,7 @@ def test_a_mix_of_wake_and_surrogate_bounds_the_evidence_better_than_either() ->
         "wake": polinfer.infer(grid, "wake", worlds=1, **settings),
         "mix": polinfer.infer(grid, "wake", worlds=1, surrogate_share=0.5, baseline="running", **settings),
     }
-    last = {name: np.asarray(fit.trace.log_evidence)[-10:].mean(axis=0) for name, fit in fits.items()}
+    last = {name: fit.trace["log_evidence"][-10:].mean(axis=0) for name, fit in fits.items()}
     for other in ("surrogate", "wake"):
         gain = last["mix"] - last[other]
         assert gain.mean() > 3 * gain.std(ddof=1) / 2
@@ -160,7 +159,7 @@ def test_a_mix_of_wake_and_surrogate_bounds_the_evidence_better_than_either() ->
 def test_policies_that_are_not_deterministic_are_refused(settings: dict[str, Any]) -> None:
     """A particle that draws twice in a state would count twice."""
     with pytest.raises(PolinferError, match="fits deterministic policies"):
-        TrainConfig(SweepConfig(**settings), objective="wake")
+        TrainConfig(sweep=SweepConfig(**settings), objective="wake")
 
 
 def _single(leaf: Any) -> Any:
@@ -222,29 +221,33 @@ def test_worlds_are_what_brings_wake_to_the_posterior() -> None:
 def test_with_exact_weights_one_world_is_enough() -> None:
     settings = {"particles": 60, "sweeps": 500, "seeds": 2, "proposal": "table", "learning_rate": 0.03}
     one = polinfer.infer(FORK, "wake", **settings)
-    assert one.settings["train"]["weights"] == "exact"
-    assert one.settings["train"]["sweep"]["worlds"] == 1
+    assert isinstance(one.config, WakeConfig)
+    assert (one.config.weights, one.config.worlds, one.config.resample_below) == ("exact", 1, 0.0)
     assert distance(one).max() < CLOSE
-    evidence = one.trace.log_evidence[-50:].mean(axis=0)
+    evidence = one.trace["log_evidence"][-50:].mean(axis=0)
     truth = exact.policy_posterior(FORK).posterior
     assert truth is not None
     assert (abs(evidence - truth.log_evidence) < 0.05).all()
-    assert polinfer.certify(one, sweeps=10).target.startswith("1: exp(E[R]), the paper's")
+    assert polinfer.certify(one, sweeps=10).estimand.target is polinfer.Target.EXP_EXPECTED_RETURN
 
 
-def test_who_speaks_of_worlds_is_judged_by_them() -> None:
-    assert train_config("wake", True).weights == "exact"
-    assert train_config("wake", True, worlds=7).weights == "worlds"
-    assert train_config("wake", True, worlds=7).sweep.resample_below == SweepConfig().resample_below
-    assert train_config("wake", True, weights="worlds").sweep.worlds >= 50
-    assert train_config("wake", True, surrogate_share=0.5).weights == "worlds"
-    assert train_config("wake").weights == train_config("vsmc", True).weights == "worlds"
+def on_table(**settings: Any) -> TrainConfig:
+    return WakeConfig(**settings).filled(on_table=True).training()
+
+
+def test_exact_weights_are_the_default_on_tables_unless_worlds_are_asked_for() -> None:
+    assert on_table().weights == "exact"
+    assert on_table(worlds=7).weights == "worlds"
+    assert on_table(worlds=7).sweep.resample_below == SweepConfig().resample_below
+    assert on_table(weights="worlds").sweep.worlds >= 50
+    assert on_table(surrogate_share=0.5).weights == "worlds"
+    assert WakeConfig().training().weights == VsmcConfig().training().weights == "worlds"
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"weights": "rough"}, "weights must be worlds or exact, got 'rough'"),
+        ({"weights": "rough"}, "weights must be auto, worlds or exact, got 'rough'"),
         ({"baseline": "running"}, "'wake' has no score term"),
         ({"baseline": "leave-one-out", "sweeps_per_update": 2}, "'wake' has no score term"),
         ({"surrogate_share": 1.2}, r"surrogate_share must lie in 0\.\.1"),
@@ -252,7 +255,7 @@ def test_who_speaks_of_worlds_is_judged_by_them() -> None:
         ({"worlds": 0}, "worlds must be at least 1"),
         ({"worlds": 1.5}, "worlds must be"),
         ({"start": "random"}, "start must be shared, averaged or independent, got 'random'"),
-        ({"objective": "surrogate"}, "means objective=wake"),
+        ({"objective": "surrogate"}, "'wake' has no setting 'objective'"),
         ({"wrlds": 3}, "did you mean 'worlds'"),
     ],
 )
@@ -262,7 +265,7 @@ def test_bad_values_are_named(settings: dict[str, Any], words: str) -> None:
 
 
 def test_exact_weights_are_for_wake_on_tables() -> None:
-    with pytest.raises(PolinferError, match="belong to method wake"):
+    with pytest.raises(PolinferError, match="'vsmc' has no setting 'weights'; it belongs to wake and part"):
         polinfer.infer(FORK, "vsmc", weights="exact")
     for problem in (PlainTable(FORK), polinfer.make("advising/3")):
         with pytest.raises(PolinferError, match="need a problem that fits a table"):
@@ -270,7 +273,7 @@ def test_exact_weights_are_for_wake_on_tables() -> None:
 
 
 def test_only_wake_has_a_share_of_the_surrogate() -> None:
-    with pytest.raises(PolinferError, match="surrogate_share belongs to method wake"):
+    with pytest.raises(PolinferError, match="'vsmc' has no setting 'surrogate_share'; it belongs to wake"):
         polinfer.infer(FORK, "vsmc", surrogate_share=0.5)
 
 
@@ -280,13 +283,13 @@ def test_an_unknown_objective_is_named() -> None:
 
 
 def test_wake_means_many_particles_and_worlds_unless_told_otherwise() -> None:
-    config = train_config("wake")
+    config = WakeConfig().training()
     assert config.objective == "wake"
     assert config.sweep.particles >= 100
     assert config.sweep.worlds >= 50
-    assert train_config("wake", worlds=2, particles=5).sweep == SweepConfig(particles=5, worlds=2)
-    assert train_config("vsmc").objective == "surrogate"
-    assert train_config("vsmc").sweep == SweepConfig()
+    assert WakeConfig(worlds=2, particles=5).training().sweep == SweepConfig(particles=5, worlds=2)
+    assert VsmcConfig().training().objective == "surrogate"
+    assert VsmcConfig().training().sweep == SweepConfig()
 
 
 def test_wake_learns_from_a_simulator_in_plain_python() -> None:
@@ -295,4 +298,4 @@ def test_wake_learns_from_a_simulator_in_plain_python() -> None:
 
 
 def test_no_share_of_the_surrogate_is_no_mix() -> None:
-    assert train_config("wake", True, surrogate_share=0.0) == train_config("wake", True)
+    assert on_table(surrogate_share=0.0) == on_table()

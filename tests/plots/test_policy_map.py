@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 import polinfer
 from polinfer.plots import PolicyPanel, by_cell, draw_policy_map, policy_map_figure
 from polinfer.plots.crosses import BEAM, cell_centres
-from polinfer.plots.grid import DARKEST, GROUND
-from polinfer.problems.domains.gridworld import ACTIONS, gridworld
+from polinfer.plots.grid import DARKEST
+from polinfer.problems.domains.gridworld import ACTIONS, CELL_COLOURS, gridworld
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_seeds_are_averaged_as_pictures():
     right = np.array([0.4, 0.1, 0.3, 0.2])
     policy = np.stack([right, np.full(4, 0.5), np.zeros(4), 0.5 - right], axis=1)[:, None]
     picture = pixels(drawn(gridworld("S"), policy, inches=10.0))
-    ground = 255 * matplotlib.colors.to_rgb(GROUND["S"])[0]
+    ground = 255 * matplotlib.colors.to_rgb(CELL_COLOURS["S"])[0]
     for p, seeds in ((0.08, 4), (0.15, 3), (0.25, 2), (0.35, 1), (0.45, 0)):
         expected = ground + (255 - ground) * seeds / 4
         assert picture[500, int(500 + 1000 * BEAM * p), 0] == pytest.approx(expected, abs=1.5), p
@@ -167,7 +167,7 @@ def test_the_picture_is_the_map_with_its_top_line_on_top():
         for column, letter in enumerate(row):
             colour = picture[100 * line + 50, 100 * column + 50]
             np.testing.assert_allclose(
-                colour, 255 * np.array(matplotlib.colors.to_rgb(GROUND[letter])), atol=1
+                colour, 255 * np.array(matplotlib.colors.to_rgb(CELL_COLOURS[letter])), atol=1
             )
     assert picture[297, 50].tolist() == [0, 0, 0]  # the border of the start
     assert picture[297, 150].tolist() != [0, 0, 0]

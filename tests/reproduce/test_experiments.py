@@ -43,8 +43,8 @@ def test_training_is_the_papers(experiment: Experiment) -> None:
         units = row.units(PAPER)
         if row.method in ("vsmc", "wake") and not row.growing:
             settings = units[0].describe()["settings"]
-            assert settings["sweep"]["particles"] == 10
-            assert settings["sweep"]["worlds"] == 1
+            assert settings["particles"] == 10
+            assert settings["worlds"] == 1
             assert 1e-5 <= settings["learning_rate"] <= 3e-4
             assert settings["final_rate_share"] == 0.1
             assert (settings["width"], settings["depth"]) == (64, 2)

@@ -76,7 +76,7 @@ def test_a_unit_goes_on_from_its_checkpoint_or_starts_again_if_that_is_damaged(
         patched.setattr("polinfer.reproduce.worker.write_json", stop)
         with pytest.raises(StoppedError):
             do_unit(unit, store.scratch(unit), os.getpid())
-    checkpoint = store.scratch(unit) / "run" / "checkpoint.safetensors"
+    checkpoint = store.scratch(unit) / "run-0" / "checkpoint.safetensors"
     assert checkpoint.exists()
     checkpoint.write_bytes(checkpoint.read_bytes()[:-5])
     run_units([unit], store)

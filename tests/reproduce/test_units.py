@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polinfer.core.errors import PolinferError
+from polinfer.core.files import plain
+from polinfer.methods import METHODS
 from polinfer.reproduce.store import Outcome, Store, Times
 from polinfer.reproduce.unit import Unit
 
@@ -77,9 +80,12 @@ def test_an_outcome_of_another_unit_is_not_taken(tmp_path: Path) -> None:
     assert store.read(other) is None
 
 
-def test_settings_that_came_later_leave_older_keys_as_they_were() -> None:
-    plain = Unit("continuation", "wake", settings={"worlds": 1})
-    named = replace(plain, settings={"worlds": 1, "weights": "worlds", "surrogate_share": 0.0})
-    assert "surrogate_share" not in plain.describe()["settings"]
-    assert named.key == plain.key
-    assert replace(plain, settings={"worlds": 1, "surrogate_share": 0.8}).key != plain.key
+def test_settings_of_every_method_are_its_configuration() -> None:
+    for name, method in METHODS.items():
+        unit = Unit("continuation", name)
+        assert unit.describe()["settings"] == plain(method.Config().to_dict())
+    wake = Unit("continuation", "wake", settings={"worlds": 1})
+    assert replace(wake, settings={"worlds": 1, "surrogate_share": 0.0}).key == wake.key
+    assert replace(wake, settings={"worlds": 1, "surrogate_share": 0.8}).key != wake.key
+    with pytest.raises(PolinferError, match="method 'wake' has no setting 'islands'"):
+        replace(wake, settings={"islands": 3}).describe()

@@ -5,17 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import polinfer
 from polinfer.core.errors import PolinferError
-from polinfer.methods.inference import train_config
-from polinfer.runs.folder import choose_folder, train_in_folder
+from polinfer.runs.folder import choose_folder, infer_in_folder
 
 LOOP = polinfer.make("continuation", rho=0.5, horizon=4)
-CONFIG = train_config("vsmc", sweeps=200, particles=3, learning_rate=1e-2)
+CONFIG = polinfer.VsmcConfig(sweeps=200, particles=3, learning_rate=1e-2)
 FILES = ("config.json", "metrics.jsonl", "policy.safetensors")
 
 
@@ -30,28 +30,24 @@ def read(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("whole")
-    train_in_folder(LOOP, "vsmc", CONFIG, folder, seed=0, seeds=2)
+    infer_in_folder(LOOP, CONFIG, folder, seeds=2)
     assert not (folder / "checkpoint.safetensors").exists()
     return read(folder)
 
 
 def test_a_stopped_run_resumes_bit_for_bit(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     def stop_at(sweeps: int) -> object:
-        def report(done: int, _: object) -> None:
-            if done >= sweeps:
+        def report(now: polinfer.Report) -> None:
+            if now.done >= sweeps:
                 raise StoppedError
 
         return report
 
     for sweeps in (2, 66, 130):
         with pytest.raises(StoppedError):
-            train_in_folder(
-                LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=sweeps > 2, progress=stop_at(sweeps)
-            )  # type: ignore[arg-type]
+            infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=sweeps > 2, progress=stop_at(sweeps))
     done = []
-    train_in_folder(
-        LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True, progress=lambda n, _: done.append(n)
-    )
+    infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True, progress=lambda now: done.append(now.done))
     assert done[0] == 132  # it went on, it did not start again
     assert read(tmp_path) == undisturbed
 
@@ -59,24 +55,22 @@ def test_a_stopped_run_resumes_bit_for_bit(undisturbed: dict[str, bytes], tmp_pa
 def test_a_finished_run_is_not_run_again(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     for name, data in undisturbed.items():
         (tmp_path / name).write_bytes(data)
-    calls = []
-    posterior = train_in_folder(
-        LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True, progress=lambda *a: calls.append(a)
-    )
+    calls: list[polinfer.Report] = []
+    posterior = infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True, progress=calls.append)
     assert not calls
     assert posterior.seeds == 2
 
 
 def test_other_settings_are_refused_by_name(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(undisturbed["config.json"])
-    other = train_config("vsmc", sweeps=200, particles=4, learning_rate=1e-2)
+    other = replace(CONFIG, particles=4)
     with pytest.raises(PolinferError, match="started with particles 3, not 4"):
-        train_in_folder(LOOP, "vsmc", other, tmp_path, seed=0, seeds=2, resume=True)
+        infer_in_folder(LOOP, other, tmp_path, seeds=2, resume=True)
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(PolinferError, match="no such file"):
-        train_in_folder(LOOP, "vsmc", CONFIG, tmp_path / "typo", seed=0, seeds=2, resume=True)
+        infer_in_folder(LOOP, CONFIG, tmp_path / "typo", seeds=2, resume=True)
     assert not (tmp_path / "typo").exists()
 
 
@@ -84,14 +78,14 @@ def test_another_problem_is_refused(undisturbed: dict[str, bytes], tmp_path: Pat
     (tmp_path / "config.json").write_bytes(undisturbed["config.json"])
     other = polinfer.make("continuation", rho=0.25, horizon=4)
     with pytest.raises(PolinferError, match=r"started with rho 0\.5, not 0\.25"):
-        train_in_folder(other, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True)
+        infer_in_folder(other, CONFIG, tmp_path, seeds=2, resume=True)
 
 
 def test_a_damaged_checkpoint_is_refused(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(undisturbed["config.json"])
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     with pytest.raises(PolinferError, match="damaged"):
-        train_in_folder(LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True)
+        infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True)
 
 
 def test_a_full_folder_is_never_overwritten_silently(tmp_path: Path) -> None:
@@ -128,22 +122,21 @@ def test_kill_and_resume_on_the_command_line(tmp_path: Path) -> None:
     assert (tmp_path / "killed" / "checkpoint.safetensors").exists()
     assert not (tmp_path / "killed" / "policy.safetensors").exists()
     subprocess.run([*command, "--resume"], check=True, capture_output=True)
-    config = train_config("vsmc", sweeps=20_000, particles=3)
-    (tmp_path / "whole").mkdir()
-    train_in_folder(LOOP, "vsmc", config, tmp_path / "whole", seed=0, seeds=2)
+    config = polinfer.VsmcConfig(sweeps=20_000, particles=3)
+    infer_in_folder(LOOP, config, tmp_path / "whole", seeds=2)
     killed, whole = read(tmp_path / "killed"), read(tmp_path / "whole")
     for name in ("metrics.jsonl", "policy.safetensors"):
         assert killed[name] == whole[name]
 
 
-def test_a_run_of_an_older_version_goes_on(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_run_from_before_a_setting_goes_on(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
     """What it was started with lacks settings that came later: they had their defaults."""
     for name, data in undisturbed.items():
         (tmp_path / name).write_bytes(data)
     config = json.loads((tmp_path / "config.json").read_text())
-    del config["settings"]["train"]["surrogate_share"]
+    del config["config"]["memo_refresh"]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found = train_in_folder(LOOP, "vsmc", CONFIG, tmp_path, seed=0, seeds=2, resume=True)
+    found = infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True)
     assert found.seeds == 2
     with pytest.raises(PolinferError, match="started with seed 0, not 1"):
-        train_in_folder(LOOP, "vsmc", CONFIG, tmp_path, seed=1, seeds=2, resume=True)
+        infer_in_folder(LOOP, CONFIG, tmp_path, seed=1, seeds=2, resume=True)

@@ -12,11 +12,11 @@ import pytest
 import polinfer
 from exact.brute_force import posterior as brute_force_posterior
 from exact.brute_force import random_plain
-from polinfer import Posterior, exact
+from polinfer import ParticlesConfig, Posterior, exact
 from polinfer.core.errors import PolinferError
-from polinfer.methods.inference import sampling_config
 from polinfer.smc import SweepConfig
-from polinfer.smc.particles import Population, draw_policies, gather_policies, marginal_policy
+from polinfer.smc.lineage import committed_actions
+from polinfer.smc.particles import ParticleConfig, Population, draw_policies, marginal_policy
 from polinfer.smc.record import Sweep
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -80,18 +80,18 @@ def test_luck_is_shared_in_one_world_and_averaged_over_many() -> None:
 def test_a_policy_is_gathered_along_its_line_of_descent() -> None:
     """Two particles: the second dies after the first step, and both go on from the first."""
     sweep = Sweep(**dict.fromkeys(Sweep._fields))._replace(
-        state=np.array([[0, 0], [1, 2], [0, 2]]),
-        action=np.array([[1, 0], [2, 1], [1, 1]]),
+        state=np.array([[0, 0], [1, 2], [0, 2]], np.int32),
+        action=np.array([[1, 0], [2, 1], [1, 1]], np.int32),
         drawn=np.array([[True, True], [True, True], [False, False]]),
-        ancestor=np.array([[0, 0], [0, 1], [1, 0]]),  # The last row is not one: nothing follows.
+        ancestor=np.array([[0, 0], [0, 1], [1, 0]], np.int32),  # The last row is not one: nothing follows.
     )
-    assert gather_policies(sweep, 4).tolist() == [[1, 2, -1, -1], [1, -1, 1, -1]]
+    assert committed_actions(sweep, 4).tolist() == [[1, 2, -1, -1], [1, -1, 1, -1]]
     worlds = sweep._replace(
-        state=np.stack([sweep.state, np.full((3, 2), 3)], axis=-1),
-        action=np.stack([sweep.action, np.full((3, 2), 2)], axis=-1),
+        state=np.stack([sweep.state, np.full((3, 2), 3, np.int32)], axis=-1),
+        action=np.stack([sweep.action, np.full((3, 2), 2, np.int32)], axis=-1),
         drawn=np.stack([sweep.drawn, np.array([[False, True], [False, False], [True, False]])], axis=-1),
     )
-    assert gather_policies(worlds, 4).tolist() == [[1, 2, -1, 2], [1, -1, 1, -1]]
+    assert committed_actions(worlds, 4).tolist() == [[1, 2, -1, 2], [1, -1, 1, -1]]
 
 
 def test_where_a_particle_never_came_its_action_is_uniform() -> None:
@@ -108,15 +108,17 @@ def test_where_a_particle_never_came_its_action_is_uniform() -> None:
     assert drawn.dtype == jnp.int32
 
 
-def test_who_speaks_of_worlds_gets_many_unless_told_otherwise() -> None:
-    assert sampling_config("particles").weights == "exact"
-    assert sampling_config("particles", weights="worlds").sweep == SweepConfig(particles=500, worlds=200)
-    assert sampling_config("particles", worlds=3) == sampling_config("particles", worlds=3, weights="worlds")
-    assert sampling_config("particles", worlds=3, weights="exact").weights == "exact"
+def test_weights_are_exact_unless_worlds_are_asked_for_and_those_are_many() -> None:
+    assert ParticlesConfig().settings().weights == "exact"
+    assert ParticlesConfig(weights="worlds").settings().sweep == SweepConfig(particles=500, worlds=200)
+    assert ParticlesConfig(worlds=3).filled() == ParticlesConfig(worlds=3, weights="worlds").filled()
+    assert ParticlesConfig(worlds=3, weights="exact").settings().weights == "exact"
 
 
 def test_only_deterministic_policies_are_particles() -> None:
     for settings in ({"deterministic": False}, {"memo_refresh": 0.1}):
         with pytest.raises(PolinferError, match="particles are deterministic policies"):
+            ParticleConfig(SweepConfig(**settings))
+        with pytest.raises(PolinferError, match="'particles' has no setting"):
             polinfer.infer(CERTAIN.table(), "particles", **settings)
     assert SweepConfig().deterministic

@@ -13,9 +13,9 @@ from gymnasium.utils.env_checker import check_env
 import polinfer
 from polinfer import exact
 from polinfer.core.errors import DomainError, PolinferError
-from polinfer.plots.grid import GROUND
 from polinfer.problems import registry
 from polinfer.problems.adapters.snapshots import SnapshotSimulator
+from polinfer.problems.domains.gridworld import CELL_COLOURS
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -167,7 +167,7 @@ def test_text_of_others_names_the_state():
 
 
 def rgb(letter):
-    return [int(GROUND[letter][i : i + 2], 16) for i in (1, 3, 5)]
+    return [int(CELL_COLOURS[letter][i : i + 2], 16) for i in (1, 3, 5)]
 
 
 @pytest.mark.parametrize("observation", ["features", "index"])
@@ -181,7 +181,7 @@ def test_picture_of_a_grid(observation):
     corners = [[image[64 * r + 8, 64 * c + 8].tolist() for c in range(3)] for r in range(2)]
     assert corners == [[rgb(letter) for letter in row] for row in ("R.G", "S#W")]
     centres = [[image[64 * r + 32, 64 * c + 32].tolist() for c in range(3)] for r in range(2)]
-    assert centres[0][0] not in [rgb(letter) for letter in GROUND]  # The agent, a disc in the upper left.
+    assert centres[0][0] not in [rgb(letter) for letter in CELL_COLOURS]  # The agent, a disc
     assert centres[1] == [rgb("S"), rgb("#"), rgb("W")]
     assert image[64 + 4, 32].tolist() == [0, 0, 0]  # The frame of the start.
     env.step(0)
