@@ -11,7 +11,7 @@ import scipy.stats
 
 from polinfer import exact
 from polinfer.analysis.references import reference_for
-from polinfer.annealing import TemperedConfig, pass_cost
+from polinfer.annealing import TemperedConfig
 from polinfer.core.errors import TooLargeError
 from polinfer.exact.solution import Floats, Solution
 from polinfer.methods import METHODS, infer
@@ -175,9 +175,14 @@ def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
     found = reference_for(posterior.mdp)
     if found is not None:
         return "reference posterior", found.policy
-    if not isinstance(posterior.config, TemperedConfig) and pass_cost(table) <= _CHEAP:
+    if not isinstance(posterior.config, TemperedConfig) and _annealing_cost(table) <= _CHEAP:
         return "tempered sample", _sample(table)
     return None, None
+
+
+def _annealing_cost(table: TabularMDP) -> int:
+    """Return about how many multiplications one evaluation of a policy takes."""
+    return int(np.prod(table.probability.shape)) * table.horizon
 
 
 @lru_cache(maxsize=16)

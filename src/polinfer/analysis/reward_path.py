@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer import exact
-from polinfer.annealing import TemperedConfig, TemperedPoint, temper
-from polinfer.annealing.components import split
+from polinfer.annealing import AnnealedPoint, TemperedConfig, anneal
 from polinfer.annealing.config import check_scales
 from polinfer.core.errors import check_at_least
 from polinfer.core.progress import Progress, Report
@@ -33,6 +32,7 @@ ENUMERATED = 100_000
 _AT_ONCE = 1 << 13  # policies written out together
 
 _SAMPLING = 0.9  # of the work, where policies are sampled
+_GROUPS = 8  # of drawn policies, whose spread gives standard errors
 
 _Share = Callable[[float], None]  # called with the share of the work that is done
 
@@ -83,7 +83,7 @@ class _Posterior(NamedTuple):
 
     scale: float
     policy: Floats  # [S, A]
-    island_policies: Floats | None  # [islands, S, A]
+    group_policies: Floats | None  # [groups, S, A]
     expected_return: float
     expected_return_stderr: float
     log_evidence: float
@@ -104,9 +104,9 @@ def scale_path(
     """Follow the posterior-induced policy, and soft value iteration, through reward scales.
 
     Where there are at most `limit` deterministic policies, ``J`` of each is computed once and weighed anew at
-    every scale: the answers are exact.  Otherwise one run of `polinfer.annealing.temper` passes through all
-    scales.  Standard errors of return, success and entropy are then those of the policies of the islands'
-    last populations, which is on the safe side: the answer itself averages over several passes.
+    every scale: the answers are exact.  Otherwise one run of `polinfer.annealing.anneal` goes through all
+    scales.  Standard errors of return, success and entropy are then those of the policies that were drawn,
+    which is on the safe side: the answer itself averages over many more.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _enumerate(
         yield _Posterior(
             scale=scale,
             policy=policy,
-            island_policies=None,
+            group_policies=None,
             expected_return=float(share @ returns),
             expected_return_stderr=0.0,
             log_evidence=float(np.log(total / count) + scale * returns.max()),
@@ -207,19 +207,15 @@ def _enumerate(
 def _sample(
     table: TabularMDP, scales: tuple[float, ...], config: TemperedConfig, seed: int, report: _Share
 ) -> list[_Posterior]:
-    in_parts = len(split(table)) > 1
+    def reached(done: float, total: float) -> None:
+        report(_SAMPLING * done / total)
 
-    def reached(scale: float, last: float) -> None:
-        # A problem that falls apart is annealed part by part, and each passes through all scales.
-        passed = scale / last if in_parts else np.searchsorted(scales, scale, side="right") / len(scales)
-        report(_SAMPLING * float(passed))
-
-    path = temper(table, config, scales=scales, seed=seed, progress=reached)
+    path = anneal(table, config, scales=scales, seed=seed, progress=reached)
     return [
         _Posterior(
             scale=point.scale,
             policy=point.policy,
-            island_policies=_island_policies(table, point, config.islands),
+            group_policies=None if point.exact else _group_policies(table, point, _GROUPS),
             expected_return=point.expected_return,
             expected_return_stderr=point.expected_return_stderr,
             log_evidence=point.log_evidence,
@@ -232,10 +228,11 @@ def _sample(
     ]
 
 
-def _island_policies(table: TabularMDP, point: TemperedPoint, islands: int) -> Floats:
-    """Return the marginal policy of each island's last population; islands lie one after the other."""
-    populations = point.sample.reshape(islands, -1, table.num_states)
-    policies = np.repeat(exact.uniform_policy(table)[None], islands, axis=0)
+def _group_policies(table: TabularMDP, point: AnnealedPoint, groups: int) -> Floats:
+    """Return the marginal policy of each of some groups of the sample, ``[groups, S, A]``."""
+    count = len(point.sample) // groups * groups
+    populations = point.sample[:count].reshape(groups, -1, table.num_states)
+    policies = np.repeat(exact.uniform_policy(table)[None], groups, axis=0)
     choices = exact.decision_states(table, table.horizon)
     taken = populations[:, :, choices, None] == np.arange(table.num_actions)
     policies[:, choices] = taken.mean(axis=1)
@@ -244,8 +241,8 @@ def _island_policies(table: TabularMDP, point: TemperedPoint, islands: int) -> F
 
 def _point(table: TabularMDP, posterior: _Posterior) -> ScalePoint:
     soft = exact.soft_value_iteration(table, 1.0 / posterior.scale)
-    islands = posterior.island_policies
-    values = [] if islands is None else [exact.evaluate_policy(table, policy) for policy in islands]
+    groups = posterior.group_policies
+    values = [] if groups is None else [exact.evaluate_policy(table, policy) for policy in groups]
 
     def stderr(numbers: list[float]) -> float:
         return float(np.std(numbers, ddof=1) / math.sqrt(len(numbers))) if len(numbers) > 1 else 0.0

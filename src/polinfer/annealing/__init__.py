@@ -1,20 +1,17 @@
-"""Sequential Monte Carlo over whole policies: the posterior at every reward scale."""
+"""Annealing from dynamic programming: the posterior over deterministic policies at every reward scale."""
 
 from polinfer.annealing.config import TemperedConfig
-from polinfer.annealing.estimated import RolloutPosterior, pseudo_marginal, rollout_posterior
-from polinfer.annealing.path import TemperedPath, TemperedPoint
-from polinfer.annealing.reverse import UpperBound, reverse_evidence
-from polinfer.annealing.sampler import pass_cost, temper
+from polinfer.annealing.path import AnnealedPath, AnnealedPoint
+from polinfer.annealing.pseudo_marginal import RolloutPosterior, RolloutsConfig, pseudo_marginal
+from polinfer.annealing.run import AnnealingRun, anneal
 
 __all__ = [
+    "AnnealedPath",
+    "AnnealedPoint",
+    "AnnealingRun",
     "RolloutPosterior",
+    "RolloutsConfig",
     "TemperedConfig",
-    "TemperedPath",
-    "TemperedPoint",
-    "UpperBound",
-    "pass_cost",
+    "anneal",
     "pseudo_marginal",
-    "reverse_evidence",
-    "rollout_posterior",
-    "temper",
 ]

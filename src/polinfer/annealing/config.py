@@ -1,4 +1,4 @@
-"""The settings of tempered sampling."""
+"""The settings of annealing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from polinfer.core.errors import PolinferError, check_at_least, check_share, is_number
+from polinfer.core.errors import PolinferError, check_at_least, check_finite, is_number
 from polinfer.posterior.config import MethodConfig
 
-Moves = Literal["auto", "gibbs", "block"]
+Start = Literal["soft", "uniform"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,40 +18,42 @@ class TemperedConfig(MethodConfig):
     """How a population of policies is annealed."""
 
     method: ClassVar[str] = "tempered"
-
-    policies: int = 250
-    """Policies per island."""
+    policies: int = 128
+    """Policies per island; fewer on problems so large that they would not fit into memory."""
     islands: int = 8
     """Independent populations; standard errors are taken over them."""
-    ess: float = 0.9
-    """The next scale is the one at which the effective sample size falls to this share."""
-    scans: int = 2
-    """Passes of rejuvenation after each step; one pass moves every state once, on average."""
-    final_scans: int = 8
-    """Passes at a reward scale that is reported; answers are averaged over them."""
-    moves: Moves = "auto"
-    """Rejuvenation: draw one state's action from its conditional (gibbs), or propose new actions in a random
-    set of states (block); 'auto' takes gibbs where it is cheap."""
-    rollouts: int | None = None
-    """Judge each policy by the mean return of so many episodes, as where no table is there to compute it
-    from; the target is then exp(J) only as they grow (see `polinfer.annealing.pseudo_marginal`)."""
+    start: Start = "soft"
+    """Anneal from the reach-weighted soft policy, or from the uniform one: slower, an independent check."""
+    tolerance: float = 0.005
+    """Sample until the expected distance of the marginal policy from its limit is below this."""
+    evidence_tolerance: float = 0.05
+    """Anneal again until the standard error of log Z is below this."""
+    rounds: int = 6
+    """The most rounds of annealing; each starts from what the one before it found."""
+    moves: int = 8
+    """Moves of each policy after a step of the ladder; doubled in rounds that come after imprecise ones."""
+    ess: float = 0.7
+    """A step goes as far as leaves this share of effective policies."""
+    enumerate_up_to: int = 200_000
+    """Parts of a problem with at most so many policies are enumerated instead."""
+    time_limit: float | None = None
+    """Seconds after which the answer is given as it is (none: as long as it takes)."""
 
     def __post_init__(self) -> None:
         check_at_least("policies", self.policies, 2)
         check_at_least("islands", self.islands, 2)
-        for name in ("scans", "final_scans"):
-            check_at_least(name, getattr(self, name), 1)
-        check_share("ess", self.ess)
-        if not 0 < self.ess < 1:
+        check_at_least("rounds", self.rounds, 1)
+        check_at_least("moves", self.moves, 1)
+        check_at_least("enumerate_up_to", self.enumerate_up_to, 0)
+        for name in ("tolerance", "evidence_tolerance", "ess"):
+            if check_finite(name, getattr(self, name)) <= 0:
+                raise PolinferError(f"{name} must be above zero, got {getattr(self, name)}")
+        if self.ess >= 1:
             raise PolinferError(f"ess must lie between 0 and 1, got {self.ess}")
-        if self.moves not in ("auto", "gibbs", "block"):
-            raise PolinferError(f"moves must be auto, gibbs or block, got {self.moves!r}")
-        if self.rollouts is not None:
-            check_at_least("rollouts", self.rollouts, 1)
-            if self.moves == "gibbs":
-                raise PolinferError(
-                    "policies that are judged by rollouts move in blocks; leave out moves='gibbs'"
-                )
+        if self.start not in ("soft", "uniform"):
+            raise PolinferError(f"start must be soft or uniform, got {self.start!r}")
+        if self.time_limit is not None and not check_finite("time_limit", self.time_limit) > 0:
+            raise PolinferError(f"time_limit must be above zero seconds, got {self.time_limit}")
 
 
 def check_scales(scales: Iterable[float]) -> tuple[float, ...]:

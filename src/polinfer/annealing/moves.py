@@ -1,96 +1,184 @@
-"""Rejuvenation: moves that leave ``exp(scale * J)`` over deterministic policies as it is."""
+"""Metropolis-Hastings moves of many states at once, informed by the adjoint.
+
+A policy is its choices on the states that it reaches; elsewhere its actions are drawn from a fixed `fill`.
+The target of all moves is
+
+    exp(scale J(pi)) prod_{s reached} g(pi(s)|s) prod_{s not reached} fill(pi(s)|s)
+
+for any policies `g` and `fill` with rows that sum to one: what is not reached integrates to one, so the
+posterior over what is reached is that of the prior `g` on all states.
+
+A move proposes in every state independently: with probability ``rho(s)`` from
+``softmax(log g + tilt scale G)`` (from `fill` where the state is not reached), else the action stays.  The
+acceptance ratio is marginalised over that coin.  Gradient-informed proposals for discrete spaces are due to
+Zanella (2020) and Grathwohl et al. (2021); with ``tilt = 1`` a single state of a problem without loops is
+drawn from its exact conditional, with ``tilt = 1/2`` the proposal is locally balanced.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from polinfer.exact.returns import Choices
+from polinfer.annealing.noise import fold, uniform
+from polinfer.annealing.passes import Evaluation
+
+_WIDEST, _NARROWEST = 8.0, 0.02  # sizes of moves, in units of influence
 
 
-class Population(NamedTuple):
-    """Policies and what they are worth; islands lie one after the other along the last axis."""
+class Target(NamedTuple):
+    """What is sampled from."""
 
-    actions: Array  # [n, P] int32, in the choices
-    returns: Array  # [P]
-
-
-class Passed(NamedTuple):
-    """What a pass of moves leaves behind, added up over islands' policies."""
-
-    population: Population
-    shares: Array  # [n, A, islands], mean probability of each action in each choice
-    accepted: Array  # [] share of proposals
+    scale: Array  # []
+    log_prior: Array  # [N, A] g; -inf where an action is illegal
+    log_fill: Array  # [N, A]; likewise
 
 
-Scan = Callable[[Array, Population, Array], Passed]
-"""From a key, a population and a scale to the population after one pass."""
+class Walkers(NamedTuple):
+    """Policies and their evaluation."""
+
+    policy: Array  # [N, P] int8
+    evaluation: Evaluation
 
 
-def gibbs_scan(choices: Choices, returns_of: Callable[[Array], Array], islands: int) -> Scan:
-    """Draw the action of every choice in turn from its conditional, given the rest of the policy.
+class Kind(NamedTuple):
+    """How a move proposes, for each policy; drawn without looking at the policy."""
 
-    The conditionals are what is averaged, not the draws: the same mean, with less noise.
+    size: Array  # [P] by influence: rho = min(1, size / influence); else the mean number of states to redraw
+    by_influence: Array  # [P] bool
+    tilt: Array  # [P] how much of the adjoint is followed
+    from_fill: Array  # [P] bool, propose from the fill instead
+    refresh: Array  # [P] bool, redraw all states that are not reached; else like the others
+
+
+class Proposal(NamedTuple):
+    """The distribution that a move draws from: independent over states."""
+
+    rho: Array  # [N, P]
+    share: tuple[Array, ...]  # A of [N, P], the probabilities of a fresh action
+
+
+def draw_kinds(key: Array, count: int, adapted: Array, gradient_only: bool = False) -> Kind:
+    """Draw how each policy moves: sizes that were adapted, any size, a few states, or from the fill."""
+    which, size, tilt, refresh = (uniform(fold(key, i), (count,)) for i in range(4))
+    any_size = _NARROWEST * (_WIDEST / _NARROWEST) ** size
+    few = 2.0 ** jnp.floor(4.0 * size)  # 1, 2, 4 or 8 states
+    by_influence = which < 0.5
+    from_fill = which > 0.85
+    everything = from_fill & (which > 0.93)
+    return Kind(
+        size=jnp.where(
+            which < 0.25, adapted, jnp.where(by_influence, any_size, jnp.where(everything, 1e9, few))
+        ),
+        by_influence=by_influence,
+        tilt=jnp.where(from_fill, 0.0, jnp.where(tilt < (0.0 if gradient_only else 0.35), 0.5, 1.0)),
+        from_fill=from_fill,
+        refresh=(refresh < 0.5) | everything,
+    )
+
+
+def propose_from(target: Target, kind: Kind, walkers: Walkers) -> Proposal:
+    """Return what a move proposes for policies that are where they are.
+
+    Actions are written out one by one: the compiler turns reductions over an inner axis into slow loops.
     """
-    legal = jnp.asarray(choices.legal)
-    count, actions = choices.legal.shape
-
-    def scan(key: Array, population: Population, scale: Array) -> Passed:
-        order_key, draw_key = jax.random.split(key)
-        order = jax.random.permutation(order_key, count)
-        size = population.returns.shape[0]
-
-        def move(index: Array, carry: Any) -> Any:
-            now, shares = carry
-            at = order[index]
-            # Every action in turn at the choice, all other actions as they are.
-            tried = jnp.tile(now.actions, (1, actions))
-            tried = tried.at[at].set(jnp.repeat(jnp.arange(actions, dtype=jnp.int32), size))
-            returns = returns_of(tried).reshape(actions, size)
-            log_mass = jnp.where(legal[at][:, None], scale * returns, -jnp.inf)
-            drawn = jax.random.categorical(jax.random.fold_in(draw_key, index), log_mass, axis=0)
-            gained = jnp.take_along_axis(returns, drawn[None], axis=0)[0]
-            conditional = jax.nn.softmax(log_mass, axis=0).reshape(actions, islands, -1).mean(axis=-1)
-            after = Population(now.actions.at[at].set(drawn.astype(jnp.int32)), gained)
-            return after, shares.at[at].set(conditional)
-
-        start = (population, jnp.zeros((count, actions, islands)))
-        moved, shares = jax.lax.fori_loop(0, count, move, start)
-        return Passed(moved, shares, jnp.ones(()))
-
-    return scan
+    _, visits, adjoint = walkers.evaluation
+    dtype, actions = adjoint.dtype, range(adjoint.shape[1])
+    come = visits > 0
+    steered = come & ~kind.from_fill
+    slope = (target.scale * kind.tilt).astype(dtype)
+    logits = [
+        jnp.where(
+            steered,
+            target.log_prior[:, a, None].astype(dtype) + slope * adjoint[:, a],
+            target.log_fill[:, a, None].astype(dtype),
+        )
+        for a in actions
+    ]
+    possible = [jnp.isfinite(target.log_prior[:, a, None]) for a in actions]
+    top = reduce(jnp.maximum, (jnp.where(possible[a], adjoint[:, a], -jnp.inf) for a in actions))
+    low = reduce(jnp.minimum, (jnp.where(possible[a], adjoint[:, a], jnp.inf) for a in actions))
+    influence = jnp.maximum(visits + target.scale.astype(dtype) * (top - low), 1e-6)
+    reached = jnp.maximum(total(come.astype(dtype)), 1.0)
+    even = jnp.minimum(kind.size / reached, 1.0)
+    rho = jnp.where(kind.by_influence, jnp.minimum(kind.size / influence, 1.0), even)
+    rho = jnp.where(come, rho, jnp.where(kind.refresh, 1.0, even))
+    return Proposal(rho.astype(dtype), softmax(logits))
 
 
-def block_scan(choices: Choices, returns_of: Callable[[Array], Array], islands: int) -> Scan:
-    """Propose uniform actions in random sets of choices, of all sizes from one to all, and accept or not."""
-    legal = jnp.asarray(choices.legal)
-    count, actions = choices.legal.shape
-    spread = jnp.where(legal, 0.0, -jnp.inf)
-    sizes = 1 + max(0, (count - 1).bit_length())  # 1, 2, 4, ... up to all
+def softmax(logits: Sequence[Array]) -> tuple[Array, ...]:
+    """Return the probabilities of actions given one by one."""
+    peak = reduce(jnp.maximum, logits)
+    mass = [jnp.exp(logit - peak) for logit in logits]
+    whole = reduce(jnp.add, mass)
+    return tuple(part / whole for part in mass)
 
-    def scan(key: Array, population: Population, scale: Array) -> Passed:
-        size = population.returns.shape[0]
 
-        def move(index: Array, carry: Any) -> Any:
-            now, seen, accepted = carry
-            keys = jax.random.split(jax.random.fold_in(key, index), 4)
-            wanted = 2.0 ** jax.random.randint(keys[0], (size,), 0, sizes)
-            chosen = jax.random.uniform(keys[1], (count, size)) < wanted / count
-            fresh = jax.random.categorical(keys[2], spread[:, None, :], axis=-1, shape=(count, size))
-            tried = jnp.where(chosen, fresh.astype(jnp.int32), now.actions)
-            returns = returns_of(tried)
-            taken = jnp.log(jax.random.uniform(keys[3], (size,))) < scale * (returns - now.returns)
-            after = Population(jnp.where(taken, tried, now.actions), jnp.where(taken, returns, now.returns))
-            held = after.actions[:, None, :] == jnp.arange(actions)[:, None]
-            seen = seen + held.reshape(count, actions, islands, -1).mean(axis=-1)
-            return after, seen, accepted + taken.mean()
+def total(terms: Array) -> Array:
+    """Sum over states, ``[N, P]`` to ``[P]``: as a product, which is faster than a reduction."""
+    return jnp.ones(terms.shape[0], terms.dtype) @ terms
 
-        start = (population, jnp.zeros((count, actions, islands)), jnp.zeros(()))
-        moved, seen, accepted = jax.lax.fori_loop(0, count, move, start)
-        return Passed(moved, seen / count, accepted / count)
 
-    return scan
+def pick(columns: Sequence[Array], policy: Array) -> Array:
+    """Return the entries ``[N, P]`` of columns (one for each action) at the policies' actions."""
+    found = columns[0]
+    for action in range(1, len(columns)):
+        found = jnp.where(policy == action, columns[action], found)
+    return found
+
+
+def transition_terms(proposal: Proposal, origin: Array, destination: Array) -> Array:
+    """Return the log probability of proposing `destination` at `origin`, state by state, ``[N, P]``."""
+    drawn = proposal.rho * pick(proposal.share, destination)
+    return jnp.log(jnp.where(origin == destination, 1.0 - proposal.rho + drawn, drawn))
+
+
+def columns_of(table: Array, dtype: jnp.dtype) -> list[Array]:
+    """Return the columns ``[N, 1]`` of a table ``[N, A]``."""
+    return [table[:, a, None].astype(dtype) for a in range(table.shape[1])]
+
+
+def prior_terms(target: Target, walkers: Walkers) -> Array:
+    """Return the log of the prior where a policy comes and of the fill elsewhere, ``[N, P]``."""
+    dtype = walkers.evaluation.adjoint.dtype
+    prior = pick(columns_of(target.log_prior, dtype), walkers.policy)
+    fill = pick(columns_of(target.log_fill, dtype), walkers.policy)
+    return jnp.where(walkers.evaluation.visits > 0, prior, fill)
+
+
+def log_density(target: Target, walkers: Walkers) -> Array:
+    """Return the log of the target ``[P]``, up to a constant."""
+    return target.scale * walkers.evaluation.returns + total(prior_terms(target, walkers))
+
+
+def log_acceptance(target: Target, kind: Kind, before: Walkers, tried: Walkers) -> Array:
+    """Return the log of the Metropolis-Hastings ratio ``[P]``."""
+    there = transition_terms(propose_from(target, kind, before), before.policy, tried.policy)
+    back = transition_terms(propose_from(target, kind, tried), tried.policy, before.policy)
+    gained = target.scale * (tried.evaluation.returns - before.evaluation.returns)
+    # State by state first: most terms cancel, and the sum over many states would lose digits.
+    return gained + total(prior_terms(target, tried) - prior_terms(target, before) + back - there)
+
+
+def draw_actions(chance: Array, share: Sequence[Array], dtype: jnp.dtype) -> Array:
+    """Draw actions ``[N, P]`` from probabilities given one by one, by uniform numbers `chance` ``[N, P]``."""
+    drawn = jnp.zeros(chance.shape, dtype)
+    below = jnp.zeros_like(share[0])
+    for action, own in enumerate(share):
+        # The last possible action that begins below `chance`: rounding cannot draw an impossible one.
+        drawn = jnp.where((own > 0) & (chance >= below), jnp.asarray(action, dtype), drawn)
+        below = below + own
+    return drawn
+
+
+def propose(key: Array, target: Target, kind: Kind, before: Walkers) -> Array:
+    """Draw where to go, ``[N, P]``."""
+    proposal = propose_from(target, kind, before)
+    shape = before.policy.shape
+    fresh = draw_actions(uniform(fold(key, 0), shape), proposal.share, before.policy.dtype)
+    coin = uniform(fold(key, 1), shape) < proposal.rho
+    return jnp.where(coin, fresh, before.policy)

@@ -1,4 +1,4 @@
-"""What a tempered run found: the posterior at each reward scale, with standard errors."""
+"""What annealing found: the posterior at each reward scale, with standard errors and a bound."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
 
-class TemperedPoint(NamedTuple):
-    """The posterior at one reward scale; standard errors are over islands."""
+class AnnealedPoint(NamedTuple):
+    """The posterior at one reward scale; standard errors are over islands, and zero where it is exact."""
 
     scale: float  # multiple of the problem's own rewards
     log_evidence: float  # log of the mean of exp(scale * J) under the uniform measure
@@ -25,6 +25,12 @@ class TemperedPoint(NamedTuple):
     reach_policy: Floats  # [S, A]
     sample: NDArray[np.int32]  # [policies, S] policies drawn from the posterior
     sample_returns: Floats  # [policies] their J
+    lower_bound: float  # of log_evidence: the mass of all reach classes that were found
+    best: NDArray[np.int32]  # [S] the best policy found
+    best_return: float  # its J
+    round_log_evidence: tuple[Floats, ...]  # [rounds, islands] for each part that was annealed
+    distance: float  # expected distance of the marginal policy from its limit, weighted by occupancy
+    exact: bool  # everything was enumerated
 
     @property
     def effective_policies(self) -> float:
@@ -32,17 +38,15 @@ class TemperedPoint(NamedTuple):
         return float(np.exp(min(self.entropy, 700.0)))
 
 
-class TemperedPath(NamedTuple):
-    """A run: points in ascending order of scale, and the ladder that led through them."""
+class AnnealedPath(NamedTuple):
+    """A run: points in ascending order of scale."""
 
     table: TabularMDP
-    points: tuple[TemperedPoint, ...]
-    ladder: Floats  # [k] all scales, from zero
-    ladder_log_evidence: Floats  # [k, islands]
-    ladder_return: Floats  # [k] E[J] at each
-    accepted: float  # share of proposals, at the last scale
+    points: tuple[AnnealedPoint, ...]
+    parts: int  # independent parts of the problem
+    annealed: int  # how many of them were not enumerated
 
-    def at(self, scale: float) -> TemperedPoint:
+    def at(self, scale: float) -> AnnealedPoint:
         """Return the point at a scale that was asked for."""
         for point in self.points:
             if np.isclose(point.scale, scale):

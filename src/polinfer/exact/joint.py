@@ -26,17 +26,21 @@ def describe_sample(
     log_evidence_stderr: float = 0.0,
     expected_return_stderr: float = 0.0,
     policy_stderr: Floats | None = None,
+    best: tuple[NDArray[np.int32], float] | None = None,
     seed: int = 0,
 ) -> PolicyPosterior:
     """Sum up a sample of whole policies ``[n, S]`` with their exact ``J`` ``[n]``.
 
-    The most probable policies are the best of the sample; their probabilities are ``exp(J) / Z``, as exact as
-    ``log_evidence`` is.
+    The most probable policies are the best of the sample, and `best`, the best one known with its return;
+    their probabilities are ``exp(J) / Z``, as exact as ``log_evidence`` is.
     """
     count = count_policies(table, decision_states(table, table.horizon))
     log_count = math.log(count)
-    _, first = np.unique(sample, axis=0, return_index=True)
-    best = first[np.argsort(-returns[first], kind="stable")[:_TOP]]
+    top, top_returns = _best_of(sample, returns)
+    if best is not None:
+        top, top_returns = _best_of(
+            np.concatenate([best[0][None], top]), np.concatenate([[best[1]], top_returns])
+        )
     kept = np.random.default_rng(seed).permutation(len(sample))[:_KEPT]
     return PolicyPosterior(
         log_evidence=log_evidence,
@@ -45,14 +49,23 @@ def describe_sample(
         expected_return=expected_return,
         return_variance=float(returns.var()),
         entropy=max(0.0, log_count - (expected_return - log_evidence)),
-        top_policies=sample[best],
-        top_probabilities=np.exp(np.minimum(returns[best] - log_evidence - log_count, 0.0)),
-        top_returns=returns[best],
+        top_policies=top,
+        top_probabilities=np.exp(np.minimum(top_returns - log_evidence - log_count, 0.0)),
+        top_returns=top_returns,
         sampled_policies=sample[kept],
         log_evidence_stderr=log_evidence_stderr,
         expected_return_stderr=expected_return_stderr,
         policy_stderr=policy_stderr,
     )
+
+
+def _best_of(sample: NDArray[np.int32], returns: Floats) -> tuple[NDArray[np.int32], Floats]:
+    """Return the distinct policies with the largest returns, best first."""
+    # Only as many are compared whole as are needed to find distinct ones.
+    likely = np.argsort(-returns, kind="stable")[: 50 * _TOP]
+    _, first = np.unique(sample[likely], axis=0, return_index=True)
+    chosen = likely[np.sort(first)][:_TOP]
+    return sample[chosen], returns[chosen]
 
 
 def reach_policy(

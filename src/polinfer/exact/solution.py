@@ -55,7 +55,7 @@ class PolicyPosterior:
     @property
     def effective_policies(self) -> float:
         """The number of equally likely policies that would have the same entropy."""
-        return float(np.exp(self.entropy))
+        return float(np.exp(min(self.entropy, 700.0)))
 
 
 @dataclass(frozen=True)

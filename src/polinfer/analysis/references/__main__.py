@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from polinfer.analysis.references import INDEX
-from polinfer.annealing import TemperedConfig, temper
+from polinfer.annealing import TemperedConfig, anneal
 from polinfer.core.files import write_arrays, write_json
 from polinfer.problems.registry import make
 from polinfer.problems.tabular import tabulate
@@ -48,7 +48,7 @@ def main() -> None:
         started = time.perf_counter()
         config = TemperedConfig(policies=given.policies, islands=given.islands)
         table = tabulate(make(domain, **options))
-        path = temper(table, config, scales=scales, seed=given.seed)
+        path = anneal(table, config, scales=scales, seed=given.seed)
         points = path.points
         arrays = {
             field: np.array([getattr(point, field) for point in points])
@@ -71,7 +71,6 @@ def main() -> None:
                 "policies": given.policies,
                 "islands": given.islands,
                 "seed": given.seed,
-                "ladder": len(path.ladder),
                 "command": "python -m polinfer.analysis.references "
                 + f"{domain} --policies {given.policies} --islands {given.islands} --seed {given.seed}",
             }

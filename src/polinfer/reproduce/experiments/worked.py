@@ -38,14 +38,13 @@ def _continuation(rho: float) -> tuple[Row, ...]:
     return posterior, soft
 
 
-_TRAINED = vsmc(
+_TRAINED = Row(
     "rho 0.5 svi",
     "VSMC, one particle",
     "continuation",
-    _RATE,
     "svi",
     options={"rho": 0.5},
-    settings={"particles": 1},
+    settings={"learning_rate": _RATE},
     group="continuation, rho=0.5",
     aim="rho 0.5 posterior",
     extra=True,

@@ -15,22 +15,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.reweighting import longest_step, reweight
 from polinfer.annealing.rollouts import Judge, Judged, make_judge
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, check_at_least, check_share
 from polinfer.exact.evaluation import deterministic_returns
 from polinfer.exact.joint import describe_sample, pool, reach_policy
 from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats, PolicyPosterior
+from polinfer.posterior.config import MethodConfig
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 
 _MAX_STEPS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutsConfig(MethodConfig):
+    """How policies are annealed that can only be judged by episodes."""
+
+    method: ClassVar[str] = "rollouts"
+    rollouts: int = 64
+    """Episodes whose mean return judges a policy; the target is exp(J) only as they grow."""
+    policies: int = 250
+    """Policies per island."""
+    islands: int = 8
+    """Independent populations; standard errors are taken over them."""
+    ess: float = 0.9
+    """The next reward scale is the one at which the effective sample size falls to this share."""
+    scans: int = 2
+    """Passes of moves after each step."""
+    final_scans: int = 8
+    """Passes of moves at the end, over which answers are averaged."""
+
+    def __post_init__(self) -> None:
+        for name in ("policies", "islands"):
+            check_at_least(name, getattr(self, name), 2)
+        for name in ("rollouts", "scans", "final_scans"):
+            check_at_least(name, getattr(self, name), 1)
+        if not 0 < check_share("ess", self.ess) < 1:
+            raise PolinferError(f"ess must lie between 0 and 1, got {self.ess}")
 
 
 class RolloutPosterior(NamedTuple):
@@ -48,7 +76,7 @@ class RolloutPosterior(NamedTuple):
 
 def pseudo_marginal(
     problem: Problem,
-    config: TemperedConfig,
+    config: RolloutsConfig,
     *,
     seed: int = 0,
     progress: Callable[[float, float], None] | None = None,
@@ -60,13 +88,11 @@ def pseudo_marginal(
     Examples
     --------
     >>> import polinfer
-    >>> config = TemperedConfig(policies=500, rollouts=1)
+    >>> config = RolloutsConfig(policies=500, rollouts=1)
     >>> found = pseudo_marginal(polinfer.make("probe/three-targets"), config)
     >>> bool(abs(found.policy[0, 1] - 0.933) < 5 * found.policy_stderr[0, 1])
     True
     """
-    if config.rollouts is None:
-        raise PolinferError("say how many episodes judge a policy: TemperedConfig(rollouts=...)")
     judge = make_judge(problem, config.rollouts, seed)
     # From all actions anew to about one in an episode.
     shares = [0.5**i for i in range(1 + math.ceil(math.log2(problem.horizon)))]
@@ -74,7 +100,7 @@ def pseudo_marginal(
 
 
 class _Run:
-    def __init__(self, judge: Judge, config: TemperedConfig, shares: list[float], seed: int) -> None:
+    def __init__(self, judge: Judge, config: RolloutsConfig, shares: list[float], seed: int) -> None:
         self.judge, self.config, self.shares = judge, config, shares
         self.random = np.random.default_rng([seed, 1])
         self.now: Judged = judge.start(config.islands * config.policies)
@@ -132,7 +158,7 @@ class _Run:
 
 def rollout_posterior(
     table: TabularMDP,
-    config: TemperedConfig,
+    config: RolloutsConfig,
     *,
     seed: int = 0,
     progress: Callable[[float, float], None] | None = None,

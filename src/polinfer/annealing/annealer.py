@@ -1,0 +1,398 @@
+"""Annealing of one problem at one reward scale, in steps that can be written down and resumed.
+
+A run is a sequence of rounds.  A round draws a population from its start `q0`, takes it to the posterior
+along `polinfer.annealing.bridge`, and samples there until the islands agree.  The next round starts from the
+choices that this one ended with, so that it has a shorter way and checks the first.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.annealing.bridge import CANDIDATES, bridge_target, effective_share, increments, resample
+from polinfer.annealing.classes import Classes, add_classes, class_codes, log_total, no_classes
+from polinfer.annealing.config import TemperedConfig
+from polinfer.annealing.moves import columns_of, draw_actions
+from polinfer.annealing.noise import fold, make_key, uniform
+from polinfer.annealing.passes import Evaluate, make_evaluate, make_rows
+from polinfer.annealing.problem import Problem, transition_matrix
+from polinfer.annealing.refit import refit, uniform_share
+from polinfer.annealing.rounds import Estimate, Rounds, estimate
+from polinfer.annealing.softstart import mixed, soft_policy, stays_of, uniform_start, visit_weights
+from polinfer.annealing.stage import Stage, make_stage
+from polinfer.exact.solution import Floats
+
+_SOFT_ROUNDS = 3
+_SOFT_DRAWS = 256
+_LARGEST = 1 << 25  # entries of the population's adjoints
+_DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
+_REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
+_REFINED = 5  # rounds of looking for the next step, each 16 times as fine
+_BLOCK = 16  # moves between looks at the precision
+_MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
+_PROPOSING = 40  # multiplications per entry that a proposal costs, about
+_CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
+
+
+class State(NamedTuple):
+    """A run between two steps: arrays and numbers only."""
+
+    policy: NDArray[np.int8]  # [N, P]
+    start: Floats  # [N, A] q0
+    inverse: float  # b
+    log_evidence: Floats  # [I]
+    log_size: float  # adapted size of moves
+    moves: int  # per step of the ladder
+    calls: int  # compiled calls so far; keys are made of it
+    steps: int  # of the ladder, in this round
+    accepted: float
+    sums: Rounds  # [1, ...] sums over the moves at the end of this round
+    summed: float  # how many moves
+    rounds: Rounds  # of the rounds before
+    round_steps: NDArray[np.int64]  # [R] steps that each took
+    round_starts: Floats  # [R, N, A] where each started
+    classes: Classes
+    best_return: float
+    best_policy: NDArray[np.int8]  # [N]
+    finished: bool
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of a problem's shape."""
+
+    stage: Any
+    increments: Any
+    draw: Any
+
+
+class Annealer:
+    """A problem, a scale and settings; `init` and `step` are functions of the state alone."""
+
+    def __init__(
+        self, problem: Problem, config: TemperedConfig, *, scale: float = 1.0, seed: int = 0
+    ) -> None:
+        self.problem, self.config, self.scale = problem, config, scale
+        size, actions = problem.gain.shape
+        most = max(2, _LARGEST // max(1, size * actions * config.islands))
+        self.count = config.islands * min(config.policies, most)
+        large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
+        self.dtype = np.float64 if large else np.float32
+        outcomes = problem.successor.shape[2] + problem.origin.shape[1]
+        steps = 1 if problem.width else problem.horizon
+        work = size * actions * self.count * (outcomes * steps + _PROPOSING)
+        self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
+        self.key = make_key(seed)
+        self.even = uniform_start(problem)
+        self.codes = class_codes(size, actions)
+        with jax.enable_x64(True):
+            self.rows = make_rows(problem, self.dtype)
+        itemsize = np.dtype(self.dtype).itemsize
+        self.kernels = _compile(_Shape.of(problem, self.count, config.islands, itemsize))
+
+    def init(self) -> State:
+        """Return the state before the first step."""
+        size, actions = self.problem.gain.shape
+        start = self.even if self.config.start == "uniform" else self._soft_start(committed=False)
+        islands = self.config.islands
+        empty = Rounds(
+            np.zeros((0, islands)),
+            np.zeros((0, size, actions, islands)),
+            np.zeros((0, size, islands)),
+            np.zeros((0, islands)),
+        )
+        state = State(
+            policy=np.zeros((size, self.count), np.int8),
+            start=start,
+            inverse=0.0,
+            log_evidence=np.zeros(islands),
+            log_size=0.0,
+            moves=self.config.moves,
+            calls=_SOFT_ROUNDS + 1,
+            steps=0,
+            accepted=1.0,
+            sums=self._no_sums(),
+            summed=0.0,
+            rounds=empty,
+            round_steps=np.zeros(0, np.int64),
+            round_starts=np.zeros((0, size, actions)),
+            classes=no_classes(),
+            best_return=-np.inf,
+            best_policy=np.zeros(size, np.int8),
+            finished=False,
+        )
+        return self._begin(state)
+
+    def step(self, state: State) -> State:
+        """Take one step of the ladder, or sample some more at its end; then perhaps begin another round."""
+        with jax.enable_x64(True):
+            if state.inverse < 1.0:
+                return self._climb(state)
+            return self._sample(state)
+
+    def estimate(self, state: State) -> Estimate | None:
+        """Return what is known so far; None before the end of the first round's ladder."""
+        rounds = self.all_rounds(state)
+        return estimate(rounds, self.problem.legal) if len(rounds.log_evidence) else None
+
+    def all_rounds(self, state: State) -> Rounds:
+        """Return what each island of each round found so far."""
+        if not state.summed:
+            return state.rounds
+        now = Rounds(state.log_evidence[None], *(part / state.summed for part in state.sums[1:]))
+        return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, now, strict=True)))
+
+    def evaluate(self, policy: NDArray[np.int8]) -> tuple[Floats, Floats]:
+        """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of a population."""
+        with jax.enable_x64(True):
+            found = self._blank_stage(self.even, jnp.asarray(policy), 0).walkers.evaluation
+            return np.asarray(found.returns, np.float64), np.asarray(found.visits, np.float64)
+
+    def _no_sums(self) -> Rounds:
+        (size, actions), islands = self.problem.gain.shape, self.config.islands
+        return Rounds(
+            np.zeros((1, islands)),
+            np.zeros((1, size, actions, islands)),
+            np.zeros((1, size, islands)),
+            np.zeros((1, islands)),
+        )
+
+    def _own_key(self, calls: int) -> Array:
+        return fold(jnp.asarray(self.key), calls)
+
+    def _log(self, policy: Floats) -> Array:
+        with np.errstate(divide="ignore"):
+            return jnp.asarray(np.log(np.where(self.problem.legal, policy, 0.0)).astype(np.float64))
+
+    def _stage(self, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
+        target = bridge_target(
+            self._log(state.start), self._log(self.even), jnp.float64(inverse), jnp.float64(self.scale)
+        )
+        stage: Stage = self.kernels.stage(
+            self.rows,
+            jnp.asarray(policy),
+            target,
+            self._own_key(state.calls),
+            jnp.int32(moves),
+            jnp.float32(state.log_size),
+            jnp.float32(adapt),
+        )
+        return stage
+
+    def _soft_start(self, committed: bool) -> Floats:
+        """Return the reach-weighted soft policy, from some rounds of drawing policies."""
+        problem, behaviour, weight = self.problem, self.even, np.ones(self.problem.size)
+        stays, share = stays_of(problem, committed), uniform_share(1.0)
+        choice = problem.legal.sum(axis=1) > 1
+        with jax.enable_x64(True):
+            for number in range(_SOFT_ROUNDS + 1):
+                soft = soft_policy(problem, self.scale, weight, behaviour, stays).policy
+                behaviour = mixed(soft, problem.legal, share)
+                if number < _SOFT_ROUNDS:
+                    drawn = self.kernels.draw(self._own_key(number), self._log(behaviour))
+                    blank = self._blank_stage(behaviour, drawn, number)
+                    visits = np.asarray(blank.walkers.evaluation.visits[:, :_SOFT_DRAWS], np.float64)
+                    some = np.asarray(drawn)[:, :_SOFT_DRAWS]
+                    weight = visit_weights(problem, stays, some, visits, committed)
+                    share = uniform_share(float((visits[choice] > 0).sum(axis=0).mean()))
+        return behaviour
+
+    def _blank_stage(self, start: Floats, policy: Any, calls: int) -> Stage:
+        target = bridge_target(
+            self._log(start), self._log(self.even), jnp.float64(0), jnp.float64(self.scale)
+        )
+        stage: Stage = self.kernels.stage(
+            self.rows,
+            policy,
+            target,
+            self._own_key(calls),
+            jnp.int32(0),
+            jnp.float32(0),
+            jnp.float32(0),
+        )
+        return stage
+
+    def _begin(self, state: State) -> State:
+        """Draw the population of a round."""
+        with jax.enable_x64(True):
+            policy = self.kernels.draw(self._own_key(state.calls), self._log(state.start))
+        return state._replace(
+            policy=np.asarray(policy),
+            inverse=0.0,
+            log_evidence=np.zeros(self.config.islands),
+            calls=state.calls + 1,
+            steps=0,
+            sums=self._no_sums(),
+            summed=0.0,
+        )
+
+    def _climb(self, state: State) -> State:
+        """Reweight, resample and move."""
+        islands = self.config.islands
+        here = self._stage(state, state.policy, state.inverse, 0, 0.0)
+        chosen, log_weight = self._next(state, here)
+        draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
+        log_mean, picked = resample(log_weight, draws)
+        moved = self._stage(
+            state._replace(calls=state.calls + 2), state.policy[:, picked], chosen, state.moves, 0.3
+        )
+        return self._record(state, moved)._replace(
+            policy=np.asarray(moved.walkers.policy),
+            inverse=chosen,
+            log_evidence=state.log_evidence + log_mean,
+            log_size=float(moved.log_size),
+            calls=state.calls + 3,
+            steps=state.steps + 1,
+            accepted=float(moved.accepted),
+        )
+
+    def _next(self, state: State, here: Stage) -> tuple[float, Floats]:
+        """Return how far the next step goes, and its log weights ``[I, P]``."""
+        low, high = state.inverse, 1.0
+        best: tuple[float, Floats] | None = None
+        for _ in range(_REFINED):
+            candidates = np.linspace(low, high, CANDIDATES + 1)[1:]
+            weights = np.asarray(
+                self.kernels.increments(
+                    here.walkers,
+                    self._log(state.start),
+                    self._log(self.even),
+                    jnp.float64(self.scale),
+                    jnp.float64(state.inverse),
+                    jnp.asarray(candidates),
+                ),
+                np.float64,
+            ).reshape(CANDIDATES, self.config.islands, -1)
+            enough = effective_share(weights).mean(axis=1) >= self.config.ess
+            if enough.all():
+                return float(candidates[-1]), weights[-1]
+            far = int(np.argmin(enough))  # the first that goes too far
+            if far or best is None:
+                best = float(candidates[max(far - 1, 0)]), weights[max(far - 1, 0)]
+            low, high = (low if far == 0 else float(candidates[far - 1])), float(candidates[far])
+            if far and best[0] - state.inverse > 8 * (high - low):
+                break
+        assert best is not None
+        return best
+
+    def _record(self, state: State, stage: Stage) -> State:
+        """Remember the reach classes and the best policy."""
+        returns, visits, _ = (np.asarray(part) for part in stage.walkers.evaluation)
+        reached = visits > 0
+        log_even = np.log(self.problem.legal.sum(axis=1))
+        log_mass = self.scale * returns.astype(np.float64) - log_even @ reached
+        classes = add_classes(state.classes, self.codes, np.asarray(stage.walkers.policy), reached, log_mass)
+        state = state._replace(classes=classes)
+        if float(stage.best.returns) > state.best_return:
+            state = state._replace(
+                best_return=float(stage.best.returns), best_policy=np.asarray(stage.best.policy)
+            )
+        return state
+
+    def _sample(self, state: State) -> State:
+        """Move at the end of the ladder, and decide whether to go on."""
+        block = max(_BLOCK, int(state.summed) // 4)
+        stage = self._stage(state, state.policy, 1.0, block, 0.0)
+        sums = Rounds(
+            state.sums.log_evidence,
+            *(
+                old + np.asarray(new, np.float64)[None]
+                for old, new in zip(state.sums[1:], stage.sums[:3], strict=True)
+            ),
+        )
+        state = self._record(state, stage)._replace(
+            policy=np.asarray(stage.walkers.policy),
+            calls=state.calls + 1,
+            sums=sums,
+            summed=state.summed + float(stage.sums.moves),
+            accepted=float(stage.accepted),
+        )
+        config = self.config
+        number = len(state.round_steps)
+        alone = Rounds(state.log_evidence[None], *(part / state.summed for part in state.sums[1:]))
+        own = estimate(alone, self.problem.legal)
+        whole = estimate(self.all_rounds(state), self.problem.legal)
+        most = _MOST_MOVES * state.moves // config.moves
+        if number == 0 and config.rounds > 1:
+            over = own.distance <= 4 * config.tolerance or state.summed >= most // 4
+        else:
+            near = min(whole.distance, own.distance) <= config.tolerance
+            over = (near and state.summed >= self.least) or state.summed >= most
+        if not over:
+            return state
+        bound = log_total(state.classes)
+        refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
+        starts = 2 if config.start == "soft" and not self.problem.width else 1
+        precise = number >= starts and whole.precise(config.tolerance, config.evidence_tolerance)
+        if (precise and not refuted) or number + 1 >= config.rounds:
+            return state._replace(finished=True)
+        rounds = self.all_rounds(state)
+        before = np.concatenate([state.round_starts, state.start[None]])
+        if number + 1 >= starts:
+            start = refit(rounds, before, self.problem.legal, self.count // config.islands)
+        else:
+            start = self._soft_start(committed=True)
+        more = number >= starts
+        return self._begin(
+            state._replace(
+                start=start,
+                rounds=rounds,
+                round_steps=np.append(state.round_steps, state.steps),
+                round_starts=before,
+                moves=state.moves * 2 if more else state.moves,
+            )
+        )
+
+
+def _largest_return(problem: Problem, enough: float) -> float:
+    """Return the largest expected sum of absolute rewards, or something above `enough`."""
+    matrix, gain = transition_matrix(problem), np.where(problem.legal, np.abs(problem.gain), 0.0)
+    value = np.zeros(problem.size)
+    for _ in range(problem.horizon):
+        new = (gain + (matrix @ value).reshape(gain.shape)).max(axis=1)
+        most = float(problem.initial @ new)
+        if most > enough or np.array_equal(new, value):
+            return most
+        value = new
+    return float(problem.initial @ value)
+
+
+class _Shape(NamedTuple):
+    """What compiled code depends on."""
+
+    size: int
+    actions: int
+    width: int
+    horizon: int
+    policies: int
+    islands: int
+    itemsize: int
+
+    @classmethod
+    def of(cls, problem: Problem, policies: int, islands: int, itemsize: int) -> _Shape:
+        size, actions = problem.gain.shape
+        horizon = 0 if problem.width else problem.horizon
+        return cls(size, actions, problem.width, horizon, policies, islands, itemsize)
+
+
+@lru_cache(maxsize=32)
+def _compile(shape: _Shape) -> Kernels:
+    evaluate: Evaluate = make_evaluate(
+        shape.size, shape.actions, shape.width, shape.horizon, shape.policies, shape.itemsize
+    )
+
+    def draw(key: Array, log_start: Array) -> Array:
+        chance = uniform(key, (shape.size, shape.policies))
+        return draw_actions(chance, columns_of(jnp.exp(log_start), jnp.float32), jnp.int8)
+
+    return Kernels(
+        stage=jax.jit(make_stage(evaluate, shape.islands, shape.width)),
+        increments=jax.jit(increments),
+        draw=jax.jit(draw),
+    )

@@ -1,0 +1,60 @@
+"""The distinct reach classes that a run came across, and the mass that they are known to have.
+
+Policies that agree on all states that they reach have the same ``J``; together their mass is
+``exp(scale J) prod_{s reached} u(s)``.  The sum over the classes found is a lower bound of ``Z``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.exact.solution import Floats
+
+_MOST = 500_000
+
+
+class Classes(NamedTuple):
+    """Reach classes by a 64-bit hash, in ascending order."""
+
+    code: NDArray[np.uint64]  # [C]
+    log_mass: Floats  # [C]
+
+
+def no_classes() -> Classes:
+    """Return the empty set."""
+    return Classes(np.zeros(0, np.uint64), np.zeros(0))
+
+
+def class_codes(size: int, actions: int) -> NDArray[np.uint64]:
+    """Return a random word for each state and action, ``[N, A]``; a class hashes to the sum of its words."""
+    return np.random.default_rng(17).integers(1, 2**63, (size, actions), np.uint64)
+
+
+def add_classes(
+    known: Classes,
+    codes: NDArray[np.uint64],
+    policy: NDArray[np.int8],
+    reached: NDArray[np.bool_],
+    log_mass: Floats,
+) -> Classes:
+    """Add the classes of policies ``[N, P]`` with their log masses ``[P]``; the least likely are let go."""
+    words = np.take_along_axis(codes, policy.astype(np.int64), axis=1)
+    with np.errstate(over="ignore"):
+        code = np.where(reached, words, np.uint64(0)).sum(axis=0, dtype=np.uint64)
+    every, first = np.unique(np.concatenate([known.code, code]), return_index=True)
+    mass = np.concatenate([known.log_mass, log_mass])[first]
+    if len(every) > _MOST:
+        kept = np.sort(np.argsort(-mass, kind="stable")[: _MOST // 2])
+        every, mass = every[kept], mass[kept]
+    return Classes(every, mass)
+
+
+def log_total(known: Classes) -> float:
+    """Return the log of the summed mass."""
+    if not len(known.log_mass):
+        return -np.inf
+    top = known.log_mass.max()
+    return float(top + np.log(np.exp(known.log_mass - top).sum()))

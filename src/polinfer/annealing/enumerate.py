@@ -1,0 +1,103 @@
+"""Exact posteriors by listing reach classes: policies that agree wherever they come.
+
+Partial policies are followed until they come to a state without an action; there they branch.  A lock of 20
+digits has a million policies and some 40 classes.  Their number is estimated first, from random policies
+(Knuth 1975): the mean over policies of ``prod_{s reached} |A(s)|`` is the number of classes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.annealing.passes import Rows, make_evaluate, make_rows
+from polinfer.annealing.problem import Problem
+from polinfer.exact.solution import Floats
+
+BATCH = 512
+_HOPELESS = 20.0  # times the limit: estimates beyond are believed
+
+
+class Listed(NamedTuple):
+    """All reach classes of a problem."""
+
+    policy: NDArray[np.int8]  # [N, C]; -1 where the class does not come
+    visits: Floats  # [N, C] expected visits
+    returns: Floats  # [C] J
+    log_even: Floats  # [C] log of the share of policies that belong to the class
+
+
+def list_classes(problem: Problem, limit: int, seed: int = 0) -> Listed | None:
+    """List the reach classes of a problem; None where there are more than `limit`."""
+    if limit < 1 or not problem.size:
+        return None
+    log_legal = np.log(problem.legal.sum(axis=1))
+    with jax.enable_x64(True):
+        rows = make_rows(problem, np.float64)
+        evaluate = _compile(*problem.gain.shape, problem.width, 0 if problem.width else problem.horizon)
+        if _estimate(problem, rows, evaluate, seed) > np.log(limit) + np.log(_HOPELESS):
+            return None
+        return _follow(problem, rows, evaluate, log_legal, limit)
+
+
+@lru_cache(maxsize=64)
+def _compile(size: int, actions: int, width: int, horizon: int) -> Any:
+    evaluate = make_evaluate(size, actions, width, horizon, BATCH, 8)
+
+    def returns_and_visits(rows: Rows, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = evaluate(rows, policy)
+        return found.returns, found.visits
+
+    return jax.jit(returns_and_visits)
+
+
+def _estimate(problem: Problem, rows: Rows, evaluate: Any, seed: int) -> float:
+    """Return the log of the estimated number of classes."""
+    random = np.random.default_rng(seed)
+    rank = (random.random((problem.size, BATCH)) * problem.legal.sum(axis=1)[:, None]).astype(np.int64)
+    order = np.argsort(~problem.legal, axis=1, kind="stable")
+    policy = np.take_along_axis(order, rank, axis=1).astype(np.int8)
+    _, visits = evaluate(rows, jnp.asarray(policy))
+    log_size = np.log(problem.legal.sum(axis=1)) @ (np.asarray(visits) > 0)
+    return float(np.logaddexp.reduce(log_size) - np.log(BATCH))
+
+
+def _follow(problem: Problem, rows: Rows, evaluate: Any, log_legal: Floats, limit: int) -> Listed | None:
+    forced = problem.legal.sum(axis=1) == 1
+    first = np.where(forced, problem.legal.argmax(axis=1), -1).astype(np.int8)
+    # The last ones first: then the list stays short.
+    waiting = first[:, None]
+    done: list[tuple[NDArray[np.int8], Floats, Floats]] = []
+    count = 0
+    while waiting.shape[1]:
+        take = min(BATCH, waiting.shape[1])
+        batch, waiting = waiting[:, -take:], waiting[:, :-take]
+        padded = np.pad(batch, ((0, 0), (0, BATCH - take)), mode="edge")
+        returns, visits = (np.asarray(part)[..., :take] for part in evaluate(rows, jnp.asarray(padded)))
+        come = visits > 0
+        open_ = come & (batch < 0)
+        complete = ~open_.any(axis=0)
+        if complete.any():
+            done.append((np.where(come, batch, -1)[:, complete].astype(np.int8), visits[:, complete],
+                         returns[complete]))  # fmt: skip
+            count += int(complete.sum())
+        branching = np.flatnonzero(~complete)
+        at = open_[:, branching].argmax(axis=0)
+        number, action = np.nonzero(problem.legal[at])
+        children = batch[:, branching[number]].copy()
+        children[at[number], np.arange(len(number))] = action
+        waiting = np.concatenate([waiting, children], axis=1)
+        if count + waiting.shape[1] > limit:
+            return None
+    policy = np.concatenate([part[0] for part in done], axis=1)
+    return Listed(
+        policy,
+        np.concatenate([part[1] for part in done], axis=1),
+        np.concatenate([part[2] for part in done]),
+        -(log_legal @ (policy >= 0)),
+    )

@@ -1,0 +1,189 @@
+"""The posterior of one part of a problem, however it was found, and how parts make a whole."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.annealing.annealer import Annealer, State
+from polinfer.annealing.classes import log_total
+from polinfer.annealing.enumerate import Listed
+from polinfer.annealing.path import AnnealedPoint
+from polinfer.annealing.problem import Problem
+from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.returns import choices_of, visits_of
+from polinfer.exact.solution import Floats
+from polinfer.problems.tabular.table import TabularMDP
+
+_REACHED_BY = 256  # policies of the sample that the reach policy is computed from
+_REACH_COST = 2e9  # multiplications up to which the probability of a visit is computed exactly
+
+
+class PartPosterior(NamedTuple):
+    """The posterior of one part at one scale."""
+
+    log_evidence: float
+    log_evidence_stderr: float
+    returns: float
+    returns_stderr: float
+    policy: Floats  # [N, A]
+    policy_stderr: Floats  # [N, A]
+    visits: Floats  # [N] expected
+    sample: NDArray[np.int8]  # [N, M]
+    sample_returns: Floats  # [M]
+    sample_visits: Floats  # [N, M] expected; of some policies
+    lower_bound: float
+    best: NDArray[np.int8]  # [N]
+    best_return: float
+    round_log_evidence: Floats  # [R, I]; no rounds where it was enumerated
+    exact: bool
+
+
+def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int, seed: int) -> PartPosterior:
+    """Return the exact posterior from all reach classes, with a sample of `count` policies."""
+    log_mass = scale * listed.returns + listed.log_even
+    log_evidence = float(np.logaddexp.reduce(log_mass))
+    weight = np.exp(log_mass - log_evidence)
+    weight = weight / weight.sum()
+    even = problem.legal / problem.legal.sum(axis=1, keepdims=True)
+    policy = np.stack([(listed.policy == a) @ weight for a in range(problem.legal.shape[1])], axis=1)
+    policy = policy + (1.0 - policy.sum(axis=1, keepdims=True)) * even
+    random = np.random.default_rng([seed, 1])
+    place = (np.arange(count) + random.random()) / count
+    drawn = np.minimum(np.searchsorted(np.cumsum(weight), place, side="right"), len(weight) - 1)
+    drawn = random.permutation(drawn)
+    top = int(np.argmax(listed.returns))
+    few = drawn[:_REACHED_BY]
+    return PartPosterior(
+        log_evidence=log_evidence,
+        log_evidence_stderr=0.0,
+        returns=float(weight @ listed.returns),
+        returns_stderr=0.0,
+        policy=policy,
+        policy_stderr=np.zeros_like(policy),
+        visits=listed.visits @ weight,
+        sample=_fill(listed.policy[:, drawn], problem.legal, random),
+        sample_returns=listed.returns[drawn],
+        sample_visits=listed.visits[:, few],
+        lower_bound=log_evidence,
+        best=_fill(listed.policy[:, [top]], problem.legal, random)[:, 0],
+        best_return=float(listed.returns[top]),
+        round_log_evidence=np.zeros((0, 0)),
+        exact=True,
+    )
+
+
+def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) -> PartPosterior:
+    """Return what a finished annealer found, with a sample of `count` policies."""
+    found = annealer.estimate(state)
+    if found is None:
+        raise RuntimeError("the annealer has not reached the posterior yet")
+    problem = annealer.problem
+    returns, visits = annealer.evaluate(state.policy)
+    random = np.random.default_rng([seed, 2])
+    order = random.permutation(state.policy.shape[1])
+    drawn = np.resize(order, count)
+    reached = np.where(visits > 0, state.policy, -1).astype(np.int8)
+    few = drawn[:_REACHED_BY]
+    return PartPosterior(
+        log_evidence=found.log_evidence,
+        log_evidence_stderr=found.log_evidence_stderr,
+        returns=found.returns,
+        returns_stderr=found.returns_stderr,
+        policy=found.policy,
+        policy_stderr=found.policy_stderr,
+        visits=found.visits,
+        sample=_fill(reached[:, drawn], problem.legal, random),
+        sample_returns=returns[drawn],
+        sample_visits=visits[:, few],
+        lower_bound=log_total(state.classes),
+        best=state.best_policy,
+        best_return=state.best_return,
+        round_log_evidence=annealer.all_rounds(state).log_evidence,
+        exact=False,
+    )
+
+
+def _fill(
+    policy: NDArray[np.int8], legal: NDArray[np.bool_], random: np.random.Generator
+) -> NDArray[np.int8]:
+    """Draw an action, uniformly, wherever a policy ``[N, M]`` has none (-1)."""
+    rank = (random.random(policy.shape) * legal.sum(axis=1)[:, None]).astype(np.int64)
+    fresh = np.take_along_axis(np.argsort(~legal, axis=1, kind="stable"), rank, axis=1)
+    return np.where(policy < 0, fresh, policy).astype(np.int8)
+
+
+def join(
+    table: TabularMDP,
+    problems: list[Problem],
+    posteriors: list[PartPosterior],
+    scale: float,
+    constant: float,
+    log_count: float,
+) -> AnnealedPoint:
+    """Return the posterior of the whole problem from those of its parts; `constant` is earned anyway."""
+    policy = uniform_policy(table)
+    stderr, visits = np.zeros_like(policy), np.zeros(table.num_states)
+    count = len(posteriors[0].sample_returns)
+    forced = table.legal_actions.argmax(axis=1).astype(np.int32)
+    sample = np.broadcast_to(forced, (count, table.num_states)).copy()
+    best = forced.copy()
+    returns = np.full(count, constant)
+    expected = np.zeros((table.num_states, min(count, _REACHED_BY)))
+    for problem, part in zip(problems, posteriors, strict=True):
+        own = np.flatnonzero((problem.legal.sum(axis=1) > 1) & problem.occupied)
+        at = problem.state[own]
+        policy[at], stderr[at], visits[at] = part.policy[own], part.policy_stderr[own], part.visits[own]
+        sample[:, at], best[at] = part.sample[own].T, part.best[own]
+        expected[at] = part.sample_visits[own]
+        returns += part.sample_returns
+    policy = policy / policy.sum(axis=1, keepdims=True)
+
+    def total(name: str) -> float:
+        return float(sum(getattr(part, name) for part in posteriors))
+
+    def root(name: str) -> float:
+        return float(np.sqrt(sum(getattr(part, name) ** 2 for part in posteriors)))
+
+    log_evidence = total("log_evidence") + scale * constant
+    expected_return = total("returns") + constant
+    share = visits / max(visits.sum(), 1e-300)
+    return AnnealedPoint(
+        scale=scale,
+        log_evidence=log_evidence,
+        log_evidence_stderr=root("log_evidence_stderr"),
+        expected_return=expected_return,
+        expected_return_stderr=root("returns_stderr"),
+        entropy=max(0.0, log_count - (scale * expected_return - log_evidence)),
+        policy=policy,
+        policy_stderr=stderr,
+        reach_policy=_reach_policy(table, policy, sample, expected),
+        sample=sample,
+        sample_returns=returns,
+        lower_bound=total("lower_bound") + scale * constant,
+        best=best,
+        best_return=total("best_return") + constant,
+        round_log_evidence=tuple(part.round_log_evidence for part in posteriors if not part.exact),
+        distance=float((share[:, None] * stderr).sum() / 2 * np.sqrt(2 / np.pi)),
+        exact=all(part.exact for part in posteriors),
+    )
+
+
+def _reach_policy(table: TabularMDP, policy: Floats, sample: NDArray[np.int32], expected: Floats) -> Floats:
+    """Return the marginal policy weighted by each policy's probability of visiting the state.
+
+    Where that is expensive (large problems with loops), expected visits up to one stand in for it.
+    """
+    states = choices_of(table).state
+    few = sample[: expected.shape[1]]
+    cost = float(len(states)) * table.num_states * table.successor.shape[2] * table.horizon * len(few)
+    chance = np.minimum(expected[states], 1.0)
+    if cost <= _REACH_COST and (expected > 0).any():
+        chance = visits_of(table, few)
+    reach = policy.copy()
+    mass = np.stack([(chance * (few.T[states] == a)).sum(axis=1) for a in range(policy.shape[1])], axis=1)
+    seen = mass.sum(axis=1) > 0
+    reach[states[seen]] = mass[seen] / mass[seen].sum(axis=1, keepdims=True)
+    return reach

@@ -1,0 +1,110 @@
+"""What finished rounds say together: marginals and ``log Z`` with their errors over islands.
+
+Every island of every round estimates ``Z`` without bias.  Within a round islands are weighted by their
+estimates, as particles are; rounds are weighted by their precision.  Rounds that clearly fall short of the
+best one missed something, and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.exact.solution import Floats
+
+_SURE, _NEAR = 2.0, 0.01  # standard errors and log Z by which a round may fall short of the best
+
+
+class Rounds(NamedTuple):
+    """The means of each island in each round."""
+
+    log_evidence: Floats  # [R, I]
+    chosen: Floats  # [R, N, A, I] probability of coming to the state and taking the action
+    visits: Floats  # [R, N, I]
+    returns: Floats  # [R, I]
+
+
+class Estimate(NamedTuple):
+    """An answer and its errors."""
+
+    log_evidence: float
+    log_evidence_stderr: float
+    policy: Floats  # [N, A] marginal policy; who does not come counts as uniform
+    policy_stderr: Floats  # [N, A]
+    occupancy: Floats  # [N] share of the steps spent in each state
+    visits: Floats  # [N] expected number of visits
+    returns: float
+    returns_stderr: float
+    distance: float  # expected total variation to the limit, weighted by occupancy
+
+    def precise(self, tolerance: float, evidence_tolerance: float) -> bool:
+        """Return whether both errors are within their tolerances."""
+        return self.distance <= tolerance and self.log_evidence_stderr <= evidence_tolerance
+
+
+def island_weights(log_evidence: Floats) -> Floats:
+    """Return the weights ``[..., I]`` of islands within a round."""
+    weight = np.exp(log_evidence - log_evidence.max(axis=-1, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
+
+
+def pool_evidence(log_evidence: Floats) -> tuple[float, float]:
+    """Return the log of the islands' mean evidence ``[I]``, and its standard error."""
+    relative = np.exp(log_evidence - log_evidence.max())
+    stderr = relative.std(ddof=1) / relative.mean() / np.sqrt(len(relative))
+    return float(np.log(relative.mean()) + log_evidence.max()), float(stderr)
+
+
+def _complete(pooled: Floats) -> NDArray[np.bool_]:
+    """Return the rounds whose evidence ``[R, 2]`` is not far below that of the best one.
+
+    A round that misses a mode falls short of ``Z`` by its mass, with islands that agree with one another.
+    """
+    best = pooled[np.argmax(pooled[:, 0] - _SURE * pooled[:, 1])]
+    gap = _SURE * np.hypot(pooled[:, 1], best[1]) + _NEAR
+    return np.asarray(pooled[:, 0] >= best[0] - gap)
+
+
+def estimate(rounds: Rounds, legal: NDArray[np.bool_]) -> Estimate:
+    """Combine rounds."""
+    even = legal / legal.sum(axis=1, keepdims=True)  # [N, A]
+    pooled = np.array([pool_evidence(row) for row in rounds.log_evidence])  # [R, 2]
+    kept = _complete(pooled)
+    rounds, pooled = Rounds(*(part[kept] for part in rounds)), pooled[kept]
+    count = rounds.log_evidence.shape[1]
+    share = np.maximum(pooled[:, 1], 1e-3) ** -2
+    share = share / share.sum()
+    log_evidence = float(np.log(share @ np.exp(pooled[:, 0] - pooled[:, 0].max())) + pooled[:, 0].max())
+    within = float(np.sqrt(share**2 @ pooled[:, 1] ** 2))
+    # Rounds that disagree by more than their islands say: then their spread is the error.
+    between = float(np.sqrt(share @ (pooled[:, 0] - log_evidence) ** 2 / max(len(share) - 1, 1)))
+    weight = island_weights(rounds.log_evidence)  # [R, I]
+    unreached = np.maximum(1.0 - rounds.chosen.sum(axis=2, keepdims=True), 0.0)
+    policies = rounds.chosen + unreached * even[None, :, :, None]  # [R, N, A, I]
+    policies = policies / policies.sum(axis=2, keepdims=True)
+    mean = np.einsum("ri,rnai->rna", weight, policies)
+    spread = np.einsum("ri,rnai->rna", weight**2, (policies - mean[..., None]) ** 2) * count / (count - 1)
+    visits = np.einsum("ri,rni->rn", weight, rounds.visits)
+    occupancy = visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-300)
+    distances = np.einsum("rn,rna->r", occupancy, np.sqrt(spread)) / 2 * np.sqrt(2 / np.pi)
+    trust = np.maximum(distances, 1e-6) ** -2
+    trust = trust / trust.sum()
+    policy = np.einsum("r,rna->na", trust, mean)
+    variance = np.einsum("r,rna->na", trust**2, spread)
+    visited = trust @ visits
+    share_of_steps = visited / max(visited.sum(), 1e-300)
+    returns = np.einsum("ri,ri->r", weight, rounds.returns)
+    errors = np.einsum("ri,ri->r", weight**2, (rounds.returns - returns[:, None]) ** 2) * count / (count - 1)
+    return Estimate(
+        log_evidence=log_evidence,
+        log_evidence_stderr=max(within, between),
+        policy=policy,
+        policy_stderr=np.sqrt(variance),
+        occupancy=share_of_steps,
+        visits=visited,
+        returns=float(trust @ returns),
+        returns_stderr=float(np.sqrt(trust**2 @ errors)),
+        distance=float((share_of_steps[:, None] * np.sqrt(variance)).sum() / 2 * np.sqrt(2 / np.pi)),
+    )

@@ -1,0 +1,209 @@
+"""A whole run: the problem taken apart, small parts enumerated, the others annealed one by one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.annealing.annealer import Annealer, State
+from polinfer.annealing.arrays import pack, unpack
+from polinfer.annealing.config import TemperedConfig, check_scales
+from polinfer.annealing.decompose import split
+from polinfer.annealing.enumerate import Listed, list_classes
+from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, listed_posterior
+from polinfer.annealing.path import AnnealedPath
+from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.core.errors import PolinferError
+from polinfer.problems.tabular.table import TabularMDP, check_table
+
+Progress = Callable[[float, float], None]
+"""Called with the share of the work that is done, about, and one."""
+
+_MOST_SAMPLED = 1 << 24  # entries of the sample
+
+
+class AnnealingRun:
+    """A run that can be stopped between steps, written down as arrays, and resumed with the same bits.
+
+    Parameters
+    ----------
+    table
+        The problem.
+    config
+        Settings.
+    scales
+        Reward scales to report, as multiples of the problem's own.
+    seed
+        Of the run.
+    """
+
+    def __init__(
+        self,
+        table: TabularMDP,
+        config: TemperedConfig | None = None,
+        *,
+        scales: Iterable[float] = (1.0,),
+        seed: int = 0,
+    ) -> None:
+        check_table(table)
+        self.table, self.config, self.seed = table, config or TemperedConfig(), seed
+        self.scales = check_scales(scales)
+        whole = reduce_table(table)
+        self.log_count = whole.log_count
+        parts, self.constant = split(whole)
+        if not parts:
+            raise PolinferError("there is nothing to sample: no state of the problem has a choice")
+        self.problems = [arrange(part) for part in parts]
+        # Errors of parts add up in squares.
+        tolerance = self.config.evidence_tolerance / np.sqrt(len(parts))
+        self.part_config = replace(self.config, evidence_tolerance=float(tolerance))
+        size = self.config.islands * self.config.policies
+        self.sampled = max(2, min(size, _MOST_SAMPLED // table.num_states))
+        self.done: list[PartPosterior] = []
+        self.state: State | None = None
+        self._listed: tuple[int, Listed | None] = (-1, None)
+        self._annealer: tuple[int, Annealer] | None = None
+
+    @property
+    def jobs(self) -> int:
+        """Number of parts times number of scales."""
+        return len(self.problems) * len(self.scales)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all jobs are done."""
+        return len(self.done) == self.jobs
+
+    @property
+    def progress(self) -> float:
+        """Share of the jobs that is done."""
+        return (len(self.done) + (0.0 if self.state is None else 0.9 * self.state.inverse)) / self.jobs
+
+    def step(self, *, hurry: bool = False) -> None:
+        """Do some more: enumerate a part, or take a step of the one that is being annealed.
+
+        With `hurry`, a part that has reached the posterior is finished as it is.
+        """
+        number = len(self.done)
+        part, place = divmod(number, len(self.scales))
+        scale, own_seed = self.scales[place], self.seed + 7919 * part
+        if self.state is None:
+            listed = self._list(part)
+            if listed is not None:
+                problem = self.problems[part]
+                self.done.append(listed_posterior(problem, listed, scale, self.sampled, own_seed))
+                return
+        annealer = self._anneal(number, part, scale)
+        if self.state is None:
+            self.state = annealer.init()
+        self.state = annealer.step(self.state)
+        if self.state.finished or (hurry and annealer.estimate(self.state) is not None):
+            self.done.append(annealed_posterior(annealer, self.state, self.sampled, own_seed))
+            self.state = None
+
+    def _list(self, part: int) -> Listed | None:
+        if self._listed[0] != part:
+            limit = self.config.enumerate_up_to
+            self._listed = (part, list_classes(self.problems[part], limit, self.seed))
+        return self._listed[1]
+
+    def _anneal(self, number: int, part: int, scale: float) -> Annealer:
+        if self._annealer is None or self._annealer[0] != number:
+            seed = self.seed + 104729 * number
+            self._annealer = (
+                number,
+                Annealer(self.problems[part], self.part_config, scale=scale, seed=seed),
+            )
+        return self._annealer[1]
+
+    def result(self) -> AnnealedPath:
+        """Return the posterior at each scale."""
+        if not self.finished:
+            raise PolinferError("the run is not finished; take more steps")
+        scales = self.scales
+        points = [
+            join(
+                self.table,
+                self.problems,
+                self.done[place :: len(scales)],
+                scale,
+                self.constant,
+                self.log_count,
+            )
+            for place, scale in enumerate(scales)
+        ]
+        annealed = sum(not part.exact for part in self.done[:: len(scales)])
+        return AnnealedPath(self.table, tuple(points), len(self.problems), annealed)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all that a run needs to go on, besides its table, settings and seed."""
+        arrays = {"done": np.asarray(len(self.done))}
+        for number, part in enumerate(self.done):
+            arrays |= pack(f"part{number}", part)
+        if self.state is not None:
+            arrays |= pack("state", self.state)
+        return arrays
+
+    def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where `to_arrays` was called."""
+        count = int(arrays["done"])
+        self.done = [unpack(f"part{number}", PartPosterior, arrays) for number in range(count)]
+        running = any(name.startswith("state.") for name in arrays)
+        self.state = unpack("state", State, arrays) if running else None
+
+
+def anneal(
+    table: TabularMDP,
+    config: TemperedConfig | None = None,
+    *,
+    scales: Iterable[float] = (1.0,),
+    seed: int = 0,
+    progress: Progress | None = None,
+    checkpoint: Callable[[dict[str, NDArray[Any]]], None] | None = None,
+    resume: Mapping[str, NDArray[Any]] | None = None,
+) -> AnnealedPath:
+    """Return the posterior over deterministic policies, ``p(pi) ∝ exp(scale * J(pi))``, at each scale.
+
+    Parameters
+    ----------
+    table
+        The problem.
+    config
+        Settings; `TemperedConfig` by default.
+    scales
+        Reward scales to report, as multiples of the problem's own.
+    seed
+        Of the run; the same seed gives the same bits.
+    progress
+        Called after each step.
+    checkpoint
+        Called after each step with arrays that `resume` takes.
+    resume
+        Where to go on.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
+    >>> point = anneal(table).at(1.0)
+    >>> exact = polinfer.exact.policy_posterior(table).posterior
+    >>> point.exact, bool(abs(point.log_evidence - exact.log_evidence) < 1e-9)
+    (True, True)
+    """
+    began = time.monotonic()
+    run = AnnealingRun(table, config, scales=scales, seed=seed)
+    limit = run.config.time_limit
+    if resume is not None:
+        run.from_arrays(resume)
+    while not run.finished:
+        run.step(hurry=limit is not None and time.monotonic() - began > limit)
+        if progress is not None:
+            progress(run.progress, 1.0)
+        if checkpoint is not None:
+            checkpoint(run.to_arrays())
+    return run.result()

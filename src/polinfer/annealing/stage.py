@@ -1,0 +1,142 @@
+"""One compiled call: evaluate a population, move it many times, and add up what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from polinfer.annealing.levelgibbs import gibbs_pass
+from polinfer.annealing.moves import Kind, Target, Walkers, draw_kinds, log_acceptance, propose
+from polinfer.annealing.noise import fold, uniform
+from polinfer.annealing.passes import Evaluate, Evaluation, Rows
+
+_WANTED = 0.4  # acceptance to which the adapted size of moves is steered
+
+
+class Sums(NamedTuple):
+    """Added up over moves; each entry is a mean over an island's policies."""
+
+    chosen: Array  # [N, A, I] probability of coming to the state and taking the action there
+    visits: Array  # [N, I]
+    returns: Array  # [I]
+    moves: Array  # [] how many
+
+
+class Best(NamedTuple):
+    """The best policy seen."""
+
+    returns: Array  # []
+    policy: Array  # [N]
+
+
+class Stage(NamedTuple):
+    """A population after a call, and what was seen on the way."""
+
+    walkers: Walkers
+    sums: Sums
+    accepted: Array  # [] share of proposals
+    log_size: Array  # [] adapted size of moves
+    best: Best
+
+
+Run = Callable[[Rows, Array, Target, Array, Array, Array, Array], Stage]
+"""From rows, policies ``[N, P]``, target, key, number of moves, size of moves and its rate of adaptation."""
+
+
+def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
+    """Return the traceable stage; `width` is that of the problem's levels (0: none)."""
+
+    def by_island(values: Array) -> Array:
+        """Return the mean over each island's policies; as a product, which is faster than a reduction."""
+        each = values.shape[-1] // islands
+        return values.reshape(*values.shape[:-1], islands, each) @ jnp.full(each, 1 / each, values.dtype)
+
+    def seen(moved: tuple[tuple[Walkers, Array], ...]) -> Array:
+        """Return the weight of the policies that come to a state, by action, ``[N, A, I]``."""
+        came = [(at.policy, jnp.where(at.evaluation.visits > 0, weight, 0.0)) for at, weight in moved]
+
+        def taking(action: int) -> Array:
+            return reduce(jnp.add, (jnp.where(policy == action, weight, 0.0) for policy, weight in came))
+
+        actions = range(moved[0][0].evaluation.adjoint.shape[1])
+        return jnp.stack([by_island(taking(action)) for action in actions], axis=1)
+
+    def stage(
+        rows: Rows, policy: Array, target: Target, key: Array, moves: Array, log_size: Array, adapt: Array
+    ) -> Stage:
+        size, actions = rows.gain.shape
+        count, dtype = policy.shape[1], rows.gain.dtype
+        blank = jnp.zeros((size, actions, islands), dtype)
+
+        def suggest(key: Array, exact: Array, kind: Kind, before: Walkers) -> tuple[Array, Array]:
+            """Return policies to try, and after a Gibbs pass what they were drawn from."""
+            if not width:
+                return propose(key, target, kind, before), blank
+
+            def gibbs() -> tuple[Array, Array]:
+                drawn = gibbs_pass(key, rows, width, target, before.policy)
+                return drawn.policy, by_island(drawn.conditional)
+
+            found: tuple[Array, Array] = jax.lax.cond(
+                exact, gibbs, lambda: (propose(key, target, kind, before), blank)
+            )
+            return found
+
+        def one(number: Array, carry: tuple[Walkers, Sums, Array, Array, Best]) -> Any:
+            before, sums, accepted, log_size, best = carry
+            own = fold(key, number)
+            kind = draw_kinds(fold(own, 0), count, jnp.exp(log_size), width > 0)
+            # The first turn only evaluates, so that the passes are compiled once.
+            first = number == 0
+            exact = ~first & (number % 2 == 0) if width else jnp.asarray(False)
+            tried_policy, conditional = suggest(fold(own, 1), exact, kind, before)
+            tried_policy = jnp.where(first, policy, tried_policy)
+            tried = Walkers(tried_policy, evaluate(rows, tried_policy))
+            ratio = log_acceptance(target, kind, before, tried)
+            chance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(ratio), -jnp.inf, ratio), 0.0))
+            chance = jnp.where(first | exact, 1.0, chance).astype(dtype)
+            taken = uniform(fold(own, 2), (count,)) < chance
+            after = jax.tree.map(lambda new, old: jnp.where(taken, new, old), tried, before)
+            # Both ends of a move count, by their probability (waste recycling).
+            weight = jnp.where(first, 0.0, 1.0).astype(dtype)
+            chosen = jnp.where(exact, conditional, seen(((tried, chance), (before, 1.0 - chance))))
+            came, earned = (
+                by_island(chance * new + (1.0 - chance) * old)
+                for new, old in zip(tried.evaluation[1::-1], before.evaluation[1::-1], strict=True)
+            )
+            sums = Sums(
+                sums.chosen + weight * chosen,
+                sums.visits + weight * came,
+                sums.returns + weight * earned,
+                sums.moves + weight,
+            )
+            adapted = kind.by_influence & (kind.size == jnp.exp(log_size))
+            rate = (chance * adapted).sum() / jnp.maximum(adapted.sum(), 1)
+            step = jnp.where(first | exact | (adapted.sum() == 0), 0.0, adapt * (rate - _WANTED))
+            top = jnp.argmax(tried.evaluation.returns)
+            better = tried.evaluation.returns[top] > best.returns
+            best = Best(
+                jnp.where(better, tried.evaluation.returns[top], best.returns),
+                jnp.where(better, tried_policy[:, top], best.policy),
+            )
+            log_size = jnp.clip(log_size + step, -7.0, 5.0).astype(jnp.float32)
+            return after, sums, accepted + weight * chance.mean(), log_size, best
+
+        nothing = jnp.zeros(count, dtype)
+        empty = Evaluation(nothing, jnp.zeros((size, count), dtype), jnp.zeros((size, actions, count), dtype))
+        carry = (
+            Walkers(policy, empty),
+            Sums(blank, jnp.zeros((size, islands), dtype), jnp.zeros(islands, dtype), jnp.zeros((), dtype)),
+            jnp.zeros((), dtype),
+            log_size,
+            Best(jnp.asarray(-jnp.inf, dtype), policy[:, 0]),
+        )
+        walkers, sums, accepted, log_size, best = jax.lax.fori_loop(0, moves + 1, one, carry)
+        return Stage(walkers, sums, accepted / jnp.maximum(sums.moves, 1.0), log_size, best)
+
+    return stage
