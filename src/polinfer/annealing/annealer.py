@@ -44,7 +44,7 @@ _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any c
 class State(NamedTuple):
     """A run between two steps: arrays and numbers only."""
 
-    policy: NDArray[np.int8]  # [N, P]
+    policy: NDArray[np.int16]  # [N, P]
     start: Floats  # [N, A] q0
     inverse: float  # b
     log_evidence: Floats  # [I]
@@ -60,7 +60,7 @@ class State(NamedTuple):
     round_starts: Floats  # [R, N, A] where each started
     classes: Classes
     best_return: float
-    best_policy: NDArray[np.int8]  # [N]
+    best_policy: NDArray[np.int16]  # [N]
     finished: bool
 
 
@@ -108,7 +108,7 @@ class Annealer:
             np.zeros((0, islands)),
         )
         state = State(
-            policy=np.zeros((size, self.count), np.int8),
+            policy=np.zeros((size, self.count), np.int16),
             start=start,
             inverse=0.0,
             log_evidence=np.zeros(islands),
@@ -124,7 +124,7 @@ class Annealer:
             round_starts=np.zeros((0, size, actions)),
             classes=no_classes(),
             best_return=-np.inf,
-            best_policy=np.zeros(size, np.int8),
+            best_policy=np.zeros(size, np.int16),
             finished=False,
         )
         return self._begin(state)
@@ -148,7 +148,7 @@ class Annealer:
         now = Rounds(state.log_evidence[None], *(part / state.summed for part in state.sums[1:]))
         return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, now, strict=True)))
 
-    def evaluate(self, policy: NDArray[np.int8]) -> tuple[Floats, Floats]:
+    def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
         """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of a population."""
         with jax.enable_x64(True):
             found = self._blank_stage(self.even, jnp.asarray(policy), 0).walkers.evaluation
@@ -389,7 +389,7 @@ def _compile(shape: _Shape) -> Kernels:
 
     def draw(key: Array, log_start: Array) -> Array:
         chance = uniform(key, (shape.size, shape.policies))
-        return draw_actions(chance, columns_of(jnp.exp(log_start), jnp.float32), jnp.int8)
+        return draw_actions(chance, columns_of(jnp.exp(log_start), jnp.float32), jnp.int16)
 
     return Kernels(
         stage=jax.jit(make_stage(evaluate, shape.islands, shape.width)),

@@ -32,7 +32,8 @@ def log_bridge(log_start: Array, log_even: Array, inverse: Array) -> tuple[Array
 
 def bridge_target(log_start: Array, log_even: Array, inverse: Array, scale: Array) -> Target:
     """Return the target at `b`."""
-    return Target(inverse * scale, log_bridge(log_start, log_even, inverse)[0], log_start)
+    prior = log_bridge(log_start, log_even, inverse)[0]
+    return Target(inverse * scale, prior, log_start, jnp.ones(prior.shape[0]))
 
 
 def increments(

@@ -36,7 +36,7 @@ def class_codes(size: int, actions: int) -> NDArray[np.uint64]:
 def add_classes(
     known: Classes,
     codes: NDArray[np.uint64],
-    policy: NDArray[np.int8],
+    policy: NDArray[np.int16],
     reached: NDArray[np.bool_],
     log_mass: Floats,
 ) -> Classes:

@@ -26,7 +26,7 @@ _HOPELESS = 20.0  # times the limit: estimates beyond are believed
 class Listed(NamedTuple):
     """All reach classes of a problem."""
 
-    policy: NDArray[np.int8]  # [N, C]; -1 where the class does not come
+    policy: NDArray[np.int16]  # [N, C]; -1 where the class does not come
     visits: Floats  # [N, C] expected visits
     returns: Floats  # [C] J
     log_even: Floats  # [C] log of the share of policies that belong to the class
@@ -61,7 +61,7 @@ def _estimate(problem: Problem, rows: Rows, evaluate: Any, seed: int) -> float:
     random = np.random.default_rng(seed)
     rank = (random.random((problem.size, BATCH)) * problem.legal.sum(axis=1)[:, None]).astype(np.int64)
     order = np.argsort(~problem.legal, axis=1, kind="stable")
-    policy = np.take_along_axis(order, rank, axis=1).astype(np.int8)
+    policy = np.take_along_axis(order, rank, axis=1).astype(np.int16)
     _, visits = evaluate(rows, jnp.asarray(policy))
     log_size = np.log(problem.legal.sum(axis=1)) @ (np.asarray(visits) > 0)
     return float(np.logaddexp.reduce(log_size) - np.log(BATCH))
@@ -69,10 +69,10 @@ def _estimate(problem: Problem, rows: Rows, evaluate: Any, seed: int) -> float:
 
 def _follow(problem: Problem, rows: Rows, evaluate: Any, log_legal: Floats, limit: int) -> Listed | None:
     forced = problem.legal.sum(axis=1) == 1
-    first = np.where(forced, problem.legal.argmax(axis=1), -1).astype(np.int8)
+    first = np.where(forced, problem.legal.argmax(axis=1), -1).astype(np.int16)
     # The last ones first: then the list stays short.
     waiting = first[:, None]
-    done: list[tuple[NDArray[np.int8], Floats, Floats]] = []
+    done: list[tuple[NDArray[np.int16], Floats, Floats]] = []
     count = 0
     while waiting.shape[1]:
         take = min(BATCH, waiting.shape[1])
@@ -83,7 +83,7 @@ def _follow(problem: Problem, rows: Rows, evaluate: Any, log_legal: Floats, limi
         open_ = come & (batch < 0)
         complete = ~open_.any(axis=0)
         if complete.any():
-            done.append((np.where(come, batch, -1)[:, complete].astype(np.int8), visits[:, complete],
+            done.append((np.where(come, batch, -1)[:, complete].astype(np.int16), visits[:, complete],
                          returns[complete]))  # fmt: skip
             count += int(complete.sum())
         branching = np.flatnonzero(~complete)

@@ -36,12 +36,13 @@ class Target(NamedTuple):
     scale: Array  # []
     log_prior: Array  # [N, A] g; -inf where an action is illegal
     log_fill: Array  # [N, A]; likewise
+    influence: Array  # [N] how much a change in the state disturbs the others, about; above zero
 
 
 class Walkers(NamedTuple):
     """Policies and their evaluation."""
 
-    policy: Array  # [N, P] int8
+    policy: Array  # [N, P] int16
     evaluation: Evaluation
 
 
@@ -99,15 +100,26 @@ def propose_from(target: Target, kind: Kind, walkers: Walkers) -> Proposal:
         )
         for a in actions
     ]
-    possible = [jnp.isfinite(target.log_prior[:, a, None]) for a in actions]
-    top = reduce(jnp.maximum, (jnp.where(possible[a], adjoint[:, a], -jnp.inf) for a in actions))
-    low = reduce(jnp.minimum, (jnp.where(possible[a], adjoint[:, a], jnp.inf) for a in actions))
-    influence = jnp.maximum(visits + target.scale.astype(dtype) * (top - low), 1e-6)
     reached = jnp.maximum(total(come.astype(dtype)), 1.0)
     even = jnp.minimum(kind.size / reached, 1.0)
-    rho = jnp.where(kind.by_influence, jnp.minimum(kind.size / influence, 1.0), even)
+    spread = jnp.minimum(kind.size / target.influence[:, None], 1.0)
+    rho = jnp.where(kind.by_influence, spread, even)
     rho = jnp.where(come, rho, jnp.where(kind.refresh, 1.0, even))
     return Proposal(rho.astype(dtype), softmax(logits))
+
+
+def mean_influence(scale: Array, log_prior: Array, evaluation: Evaluation) -> Array:
+    """Return visits plus the range of the adjoint in each state, ``[N]``, mean over policies.
+
+    The mean, and not each policy's own: then the sizes of moves are the same there and back.
+    """
+    adjoint, actions = evaluation.adjoint, range(evaluation.adjoint.shape[1])
+    possible = [jnp.isfinite(log_prior[:, a, None]) for a in actions]
+    top = reduce(jnp.maximum, (jnp.where(possible[a], adjoint[:, a], -jnp.inf) for a in actions))
+    low = reduce(jnp.minimum, (jnp.where(possible[a], adjoint[:, a], jnp.inf) for a in actions))
+    own = evaluation.visits + scale.astype(adjoint.dtype) * (top - low)
+    come = (evaluation.visits > 0).astype(adjoint.dtype)
+    return jnp.maximum(own.sum(axis=1) / jnp.maximum(come.sum(axis=1), 1.0), 1e-6)
 
 
 def softmax(logits: Sequence[Array]) -> tuple[Array, ...]:

@@ -31,11 +31,11 @@ class PartPosterior(NamedTuple):
     policy: Floats  # [N, A]
     policy_stderr: Floats  # [N, A]
     visits: Floats  # [N] expected
-    sample: NDArray[np.int8]  # [N, M]
+    sample: NDArray[np.int16]  # [N, M]
     sample_returns: Floats  # [M]
     sample_visits: Floats  # [N, M] expected; of some policies
     lower_bound: float
-    best: NDArray[np.int8]  # [N]
+    best: NDArray[np.int16]  # [N]
     best_return: float
     round_log_evidence: Floats  # [R, I]; no rounds where it was enumerated
     exact: bool
@@ -85,7 +85,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     random = np.random.default_rng([seed, 2])
     order = random.permutation(state.policy.shape[1])
     drawn = np.resize(order, count)
-    reached = np.where(visits > 0, state.policy, -1).astype(np.int8)
+    reached = np.where(visits > 0, state.policy, -1).astype(np.int16)
     few = drawn[:_REACHED_BY]
     return PartPosterior(
         log_evidence=found.log_evidence,
@@ -107,12 +107,12 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
 
 
 def _fill(
-    policy: NDArray[np.int8], legal: NDArray[np.bool_], random: np.random.Generator
-) -> NDArray[np.int8]:
+    policy: NDArray[np.int16], legal: NDArray[np.bool_], random: np.random.Generator
+) -> NDArray[np.int16]:
     """Draw an action, uniformly, wherever a policy ``[N, M]`` has none (-1)."""
     rank = (random.random(policy.shape) * legal.sum(axis=1)[:, None]).astype(np.int64)
     fresh = np.take_along_axis(np.argsort(~legal, axis=1, kind="stable"), rank, axis=1)
-    return np.where(policy < 0, fresh, policy).astype(np.int8)
+    return np.where(policy < 0, fresh, policy).astype(np.int16)
 
 
 def join(

@@ -130,7 +130,7 @@ def _visits(problem: Problem, matrix: csr_matrix, behaviour: Floats) -> list[Flo
 
 
 def visit_weights(
-    problem: Problem, stays: Stays, policy: NDArray[np.int8], visits: Floats, committed: bool
+    problem: Problem, stays: Stays, policy: NDArray[np.int16], visits: Floats, committed: bool
 ) -> Floats:
     """Return ``W`` ``[N]`` from some policies ``[N, M]`` and their expected visits ``[N, M]``.
 

@@ -11,7 +11,15 @@ import jax.numpy as jnp
 from jax import Array
 
 from polinfer.annealing.levelgibbs import gibbs_pass
-from polinfer.annealing.moves import Kind, Target, Walkers, draw_kinds, log_acceptance, propose
+from polinfer.annealing.moves import (
+    Kind,
+    Target,
+    Walkers,
+    draw_kinds,
+    log_acceptance,
+    mean_influence,
+    propose,
+)
 from polinfer.annealing.noise import fold, uniform
 from polinfer.annealing.passes import Evaluate, Evaluation, Rows
 
@@ -67,13 +75,15 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
         return jnp.stack([by_island(taking(action)) for action in actions], axis=1)
 
     def stage(
-        rows: Rows, policy: Array, target: Target, key: Array, moves: Array, log_size: Array, adapt: Array
+        rows: Rows, policy: Array, goal: Target, key: Array, moves: Array, log_size: Array, adapt: Array
     ) -> Stage:
         size, actions = rows.gain.shape
         count, dtype = policy.shape[1], rows.gain.dtype
         blank = jnp.zeros((size, actions, islands), dtype)
 
-        def suggest(key: Array, exact: Array, kind: Kind, before: Walkers) -> tuple[Array, Array]:
+        def suggest(
+            key: Array, target: Target, exact: Array, kind: Kind, before: Walkers
+        ) -> tuple[Array, Array]:
             """Return policies to try, and after a Gibbs pass what they were drawn from."""
             if not width:
                 return propose(key, target, kind, before), blank
@@ -87,14 +97,15 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             )
             return found
 
-        def one(number: Array, carry: tuple[Walkers, Sums, Array, Array, Best]) -> Any:
-            before, sums, accepted, log_size, best = carry
+        def one(number: Array, carry: tuple[Walkers, Sums, Array, Array, Best, Array]) -> Any:
+            before, sums, accepted, log_size, best, influence = carry
+            target = goal._replace(influence=influence)
             own = fold(key, number)
             kind = draw_kinds(fold(own, 0), count, jnp.exp(log_size), width > 0)
             # The first turn only evaluates, so that the passes are compiled once.
             first = number == 0
             exact = ~first & (number % 2 == 0) if width else jnp.asarray(False)
-            tried_policy, conditional = suggest(fold(own, 1), exact, kind, before)
+            tried_policy, conditional = suggest(fold(own, 1), target, exact, kind, before)
             tried_policy = jnp.where(first, policy, tried_policy)
             tried = Walkers(tried_policy, evaluate(rows, tried_policy))
             ratio = log_acceptance(target, kind, before, tried)
@@ -125,7 +136,12 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
                 jnp.where(better, tried_policy[:, top], best.policy),
             )
             log_size = jnp.clip(log_size + step, -7.0, 5.0).astype(jnp.float32)
-            return after, sums, accepted + weight * chance.mean(), log_size, best
+            influence = jax.lax.cond(
+                first,
+                lambda: mean_influence(target.scale, target.log_prior, tried.evaluation),
+                lambda: influence,
+            )
+            return after, sums, accepted + weight * chance.mean(), log_size, best, influence
 
         nothing = jnp.zeros(count, dtype)
         empty = Evaluation(nothing, jnp.zeros((size, count), dtype), jnp.zeros((size, actions, count), dtype))
@@ -135,8 +151,9 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             jnp.zeros((), dtype),
             log_size,
             Best(jnp.asarray(-jnp.inf, dtype), policy[:, 0]),
+            jnp.ones(size, dtype),
         )
-        walkers, sums, accepted, log_size, best = jax.lax.fori_loop(0, moves + 1, one, carry)
+        walkers, sums, accepted, log_size, best, _ = jax.lax.fori_loop(0, moves + 1, one, carry)
         return Stage(walkers, sums, accepted / jnp.maximum(sums.moves, 1.0), log_size, best)
 
     return stage

@@ -10,6 +10,7 @@ import numpy as np
 from polinfer.core.errors import check_at_least
 from polinfer.core.progress import Progress
 from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.solution import Floats
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.fit import check_request, fit
 from polinfer.methods.base import Method, Needs
@@ -76,9 +77,20 @@ class FittedMethod(Method[F]):
     ) -> Posterior:
         """Train each seed."""
         found = fit(
-            problem, config.training(), seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint
+            problem,
+            config.training(),
+            seed=seed,
+            seeds=seeds,
+            progress=progress,
+            checkpoint=checkpoint,
+            start=self.start(problem, config),
         )
         return Posterior(problem, found.view, config, found.proposal, seeds, seed, found.trace)
+
+    def start(self, problem: Problem, config: F) -> Floats | None:
+        """Return the policy ``[S, A]`` that training starts from; None is the uniform one."""
+        del problem, config
+        return None
 
     def estimand(self, config: F) -> Estimand:
         """Return what weights and worlds make the target."""

@@ -14,7 +14,7 @@ from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
 
-DEFAULT_METHOD = "wake"
+DEFAULT_METHOD = "auto"
 
 
 def infer(

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polinfer.annealing.soft import soft_start
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import Arrays
 from polinfer.core.progress import Progress, Report
+from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.solution import Floats
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
 from polinfer.posterior.checkpoint import Checkpoint, Snapshot
@@ -22,8 +24,10 @@ from polinfer.posterior.estimand import PAPER, Estimand, Target
 from polinfer.posterior.evidence import EvidenceBounds, bound_by_sweeps
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.config import DynamicsFields, ResamplingScheme, SweepConfig
 from polinfer.smc.particles import ParticleConfig, Population, combine, run_population
+from polinfer.smc.proposal import TableProposal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +48,17 @@ class ParticlesConfig(DynamicsFields, MethodConfig):
     weights, 0.5 with worlds)."""
     resampling: ResamplingScheme = "systematic"
     """How resampled particles are picked."""
+    initial: Literal["uniform", "soft"] = "soft"
+    """The policy that actions are drawn from: the uniform one, or the reach-weighted soft one, which sees
+    rewards that come late."""
     sweeps: int = 40
     """Independent sweeps whose answers are averaged."""
 
     def __post_init__(self) -> None:
         if self.weights not in ("auto", "worlds", "exact"):
             raise PolinferError(f"weights must be auto, worlds or exact, got {self.weights!r}")
+        if self.initial not in ("uniform", "soft"):
+            raise PolinferError(f"initial must be uniform or soft, got {self.initial!r}")
         self.filled()._settings()
 
     def filled(self) -> ParticlesConfig:
@@ -112,8 +121,9 @@ class Particles(Method[ParticlesConfig]):
         saved = checkpoint.read() if checkpoint is not None else None
         blocks: Mapping[str, Arrays] = {} if saved is None else saved.blocks
         populations = [_read(blocks, number) for number in range(0 if saved is None else saved.done)]
+        start = _start(table, config)
         for number in range(len(populations), settings.sweeps):
-            populations.append(run_population(table, settings, seed, number))
+            populations.append(run_population(table, settings, seed, number, start))
             if checkpoint is not None:
                 done = number + 1
                 checkpoint.write(Snapshot(done, {}, None, {_name(number): _arrays(populations[-1])}))
@@ -128,12 +138,15 @@ class Particles(Method[ParticlesConfig]):
         return PAPER if settings.weights == "exact" else estimand_of_worlds(settings.sweep.worlds)
 
     def bounds(self, posterior: Posterior, sweeps: int, seed: int) -> EvidenceBounds:
-        """Return bounds by fresh sweeps from the uniform policy."""
-        assert isinstance(posterior.config, ParticlesConfig)
-        settings = posterior.config.settings()
+        """Return bounds by fresh sweeps from the same start."""
+        table, config = posterior.view, posterior.config
+        assert isinstance(config, ParticlesConfig)
+        assert isinstance(table, TabularMDP)
+        settings, start = config.settings(), _start(table, config)
+        rows = np.log(np.maximum(start, np.finfo(np.float32).tiny))
         return bound_by_sweeps(
-            posterior.view,
-            jax.tree.map(jnp.zeros_like, posterior.proposal),
+            table,
+            TableProposal(jnp.asarray(rows[None], jnp.float32)),
             settings.sweep,
             exact_weights=settings.weights == "exact",
             sweeps=sweeps,
@@ -158,6 +171,10 @@ def estimand_of_worlds(worlds: int) -> Estimand:
     if worlds == 1:
         return Estimand(Target.EXPECTED_SOFTMAX, "one world per sweep")
     return Estimand(Target.EXP_EXPECTED_RETURN, f"as the {worlds} worlds per sweep grow", True)
+
+
+def _start(table: TabularMDP, config: ParticlesConfig) -> Floats:
+    return soft_start(table) if config.initial == "soft" else uniform_policy(table)
 
 
 def _name(number: int) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from polinfer.annealing.soft import soft_start
 from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import MDP
+from polinfer.exact.solution import Floats
 from polinfer.learning.config import BaselineFields, OptimiserFields, TrainConfig
+from polinfer.methods.base import need_table
 from polinfer.methods.fitted import FittedConfig, FittedMethod, training_of
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import table_of
@@ -32,6 +35,9 @@ class WakeConfig(DynamicsFields, OptimiserFields, BaselineFields, FittedConfig):
     weights: resampling loses policies that are paid late; 0.5 with worlds)."""
     resampling: ResamplingScheme = "systematic"
     """How resampled particles are picked."""
+    initial: Literal["auto", "uniform", "soft"] = "auto"
+    """The proposal that training starts from: the uniform policy, or on tables the reach-weighted soft one,
+    which sees rewards that come late; 'auto' is soft with exact weights."""
     surrogate_share: float = 0.0
     """Share of the paper's surrogate in what is ascended, for a higher log Z-hat from few particles; what is
     learned is then not the posterior."""
@@ -45,6 +51,8 @@ class WakeConfig(DynamicsFields, OptimiserFields, BaselineFields, FittedConfig):
     def __post_init__(self) -> None:
         if self.weights not in ("auto", "worlds", "exact"):
             raise PolinferError(f"weights must be auto, worlds or exact, got {self.weights!r}")
+        if self.initial not in ("auto", "uniform", "soft"):
+            raise PolinferError(f"initial must be auto, uniform or soft, got {self.initial!r}")
         self.training()
 
     def filled(self, on_table: bool) -> WakeConfig:
@@ -60,6 +68,8 @@ class WakeConfig(DynamicsFields, OptimiserFields, BaselineFields, FittedConfig):
             "worlds": worlds if self.worlds is None else self.worlds,
             "resample_below": below if self.resample_below is None else self.resample_below,
         }
+        if self.initial == "auto":
+            values["initial"] = "soft" if weights == "exact" else "uniform"
         if all(getattr(self, name) == value for name, value in values.items()):
             return self
         return replace(self, **values)
@@ -79,3 +89,13 @@ class Wake(FittedMethod[WakeConfig]):
     def complete(self, problem: Problem, config: WakeConfig) -> WakeConfig:
         """Weigh policies exactly where the problem has a table."""
         return config.filled(on_table=isinstance(problem, MDP) and table_of(problem) is not None)
+
+    def check(self, problem: Problem, config: WakeConfig, *, seed: int, seeds: int) -> None:
+        """Refuse a soft start without a table."""
+        super().check(problem, config, seed=seed, seeds=seeds)
+        if config.initial == "soft" and not (isinstance(problem, MDP) and table_of(problem) is not None):
+            raise PolinferError("initial 'soft' needs a problem that fits a table; leave it out")
+
+    def start(self, problem: Problem, config: WakeConfig) -> Floats | None:
+        """Return the soft start where it was asked for."""
+        return soft_start(need_table(problem)) if config.initial == "soft" else None
