@@ -23,7 +23,7 @@ from polinfer import (
     VsmcConfig,
     WakeConfig,
 )
-from polinfer.analysis.certificate import distance_to, pareto_k
+from polinfer.analysis.certificate import _judge, distance_to, pareto_k
 from polinfer.problems.encoded import EncodedView
 from polinfer.smc import as_simulator
 from polinfer.smc.proposal import TableProposal
@@ -182,6 +182,34 @@ def test_the_verdict_goes_by_the_distance(move: float, verdict: Verdict) -> None
     certificate = polinfer.certify(moved, sweeps=2)
     assert certificate.distance == pytest.approx(move, abs=1e-6)
     assert certificate.verdict is verdict
+
+
+@pytest.mark.parametrize("method", ["exact", "tempered"])
+def test_no_verdict_is_read_from_a_sentence(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In other words, or none, the findings decide the same."""
+    posterior = polinfer.infer(ARMS, method, **({"policies": 20} if method == "tempered" else {}))
+    before = polinfer.certify(posterior)
+    kind = type(polinfer.METHODS[method])
+    plainly = kind.diagnose
+
+    def mute(self: Any, given: Posterior) -> list[polinfer.Diagnostic]:
+        return [found._replace(sentence="") for found in plainly(self, given)]
+
+    monkeypatch.setattr(kind, "diagnose", mute)
+    assert polinfer.certify(posterior) == before
+
+
+def test_standard_errors_decide_by_the_severity_of_the_findings() -> None:
+    """Without anything to compare with, a sample is trusted while no finding is a warning."""
+    posterior = polinfer.infer(polinfer.make("gridworld/flat"), "particles", particles=20, sweeps=2)
+    assert posterior.policies is not None
+    for stderr, verdict in ((0.01, Verdict.TRUST), (0.5, Verdict.CARE)):
+        errors = np.zeros_like(posterior.policies.policy_stderr)
+        facts = replace(posterior.policies, log_evidence_stderr=stderr, policy_stderr=errors)
+        found = replace(posterior, policies=facts)
+        severe = [one.code for one in polinfer.diagnose(found) if one.severity is not polinfer.Severity.FACT]
+        assert severe == ([] if verdict is Verdict.TRUST else ["wide-standard-errors"])
+        assert _judge(found, None, None, None).verdict is verdict
 
 
 def test_verdicts_print_as_words() -> None:

@@ -160,8 +160,8 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
         (["plan", "gridworld/multimdal"], "did you mean 'gridworld/multimodal'"),
         (["plan", "nowhere.npz"], "no such file"),
         (
-            ["plan", "continuation", "--limit", "10"],
-            "method 'wake' has no setting --limit; it belongs to exact",
+            ["plan", "bandit", "--method", "vsmc", "--islands", "3"],
+            "no setting --islands; it belongs to",
         ),
         (["plan", "gridworld", "--method", "exact"], "needs the option 'map'"),
         (["plan", "gridworld", "--map", "no-such-map.txt"], "neither a file nor a map"),
@@ -179,7 +179,10 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
         (["plan", "bandit", "--method", "sac", "--alpha", "0"], "alpha must be above zero, got 0"),
         (["plan", "bandit", "--method", "sac", "--sweeps", "9"], "'sac' has no setting --sweeps"),
         (["plan", "bandit", "--method", "sac", "--particles", "9"], "'sac' has no setting --particles"),
-        (["plan", "bandit", "--tau", "0.5"], "'wake' has no setting --tau"),
+        (
+            ["plan", "bandit", "--method", "wake", "--tau", "0.5"],
+            "has no setting --tau; it belongs to sac",
+        ),
         (["plan", "bandit", "--method", "exact", "--steps", "9"], "'exact' has no setting --steps"),
         (["plan", "bandit", "--seed", "4294967296"], "seeds must lie below 2**32"),
         (["plan", "continuation", "--episodes", "0"], "episodes must be at least 1"),
@@ -203,6 +206,21 @@ def test_every_mistake_is_one_sentence(
     assert captured.err.count("\n") == 1
     assert says in captured.err
     assert not list(tmp_path.iterdir())  # a run that is refused leaves nothing behind
+
+
+def test_a_run_is_reported_as_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """And nobody is sent to rerun the paper into its folder."""
+    folder = tmp_path / "run"
+    record = run_json(capsys, "plan", "probe/fork", "--method", "exact", "--out", str(folder))
+    told = run_json(capsys, "report", str(folder))
+    assert told == record | {"report": str(folder / "report.html")}
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "probe/fork" in page
+    assert "data:image/png;base64," in page
+    assert main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+    captured = capsys.readouterr()
+    assert "reproduce" not in captured.out + captured.err
+    assert (tmp_path / "page.html").exists()
 
 
 def test_a_bad_request_loses_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -279,7 +297,7 @@ def test_the_help_of_a_method_shows_its_settings_and_no_others(
     with pytest.raises(SystemExit) as stop:
         main(["plan", "gridworld/ablation", "--method", method, "--help"])
     assert stop.value.code == 0
-    shown = set(re.findall(r"--(?:no-)?([a-z][a-z-]*)", capsys.readouterr().out))
+    shown = set(re.findall(r"^[│\s]*--(?:no-)?([a-z][a-z-]*)", capsys.readouterr().out, re.MULTILINE))
     every = {name.replace("_", "-") for other in METHODS.values() for name in other.Config.field_names()}
     own = {name.replace("_", "-") for name in METHODS[method].Config.field_names()}
     common = {"horizon", "seeds", "method"}

@@ -52,6 +52,12 @@ def test_training_is_the_papers(experiment: Experiment) -> None:
             assert sum(unit.seeds for unit in units) == 25
 
 
+@EACH
+def test_every_unit_is_one_that_its_method_takes(experiment: Experiment) -> None:
+    for budget in BUDGETS.values():
+        assert all(unit.key for unit in experiment.units(budget))
+
+
 def test_rows_that_take_long_at_any_budget_are_not_in_the_smallest(tmp_path: Path) -> None:
     advising = EXPERIMENTS["advising"]
     lengthy = {row.key for row in advising.rows if row.lengthy}

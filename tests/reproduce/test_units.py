@@ -9,8 +9,11 @@ import pytest
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import plain
 from polinfer.methods import METHODS
+from polinfer.reproduce.budgets import Budget
+from polinfer.reproduce.experiment import Row
 from polinfer.reproduce.store import Outcome, Store, Times
 from polinfer.reproduce.unit import Unit
+from polinfer.reproduce.worker import Done, do_unit
 
 UNIT = Unit("bandit", "vsmc", {"horizon": 1}, {"sweeps": 20}, first_seed=3, seeds=2, episodes=10)
 OUTCOME = Outcome({"mean": np.array([0.25, 0.75]), "values": np.array([0.0, 1.0], np.float32)})
@@ -39,6 +42,20 @@ def test_defaults_and_the_version_are_in_the_key(monkeypatch: pytest.MonkeyPatch
     before = UNIT.key
     monkeypatch.setattr("polinfer.reproduce.unit.version", lambda _: "99.0")
     assert UNIT.key != before
+
+
+@pytest.mark.parametrize("method", ["iwae", "exact"])
+def test_any_method_can_be_a_row(method: str, tmp_path: Path) -> None:
+    """What `infer` takes, a unit runs: there is no second list of methods."""
+    settings = {"sweeps": 4, "particles": 3, "width": 3, "depth": 1} if method == "iwae" else {}
+    row = Row("one", method, "continuation", method, {"horizon": 3}, settings)
+    budget = Budget("tiny", seeds=2, sweeps=4, steps=10, episodes=20, seed_batch=2, optimised=False)
+    (unit,) = row.units(budget)
+    done = do_unit(unit, tmp_path / "scratch", None)
+    assert isinstance(done, Done), done
+    assert done.outcome["mean"].shape == (2,)
+    assert done.outcome["policy"].shape == (2, 2, 2)
+    assert ("trace.log_evidence" in done.outcome) == (method == "iwae")
 
 
 def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""The flags of `plan` are the fields of the method's configuration: what is typed is what runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import polinfer
+from polinfer import METHODS, MethodConfig
+from polinfer.cli.flags import config_of_flags, flag_of
+from polinfer.cli.parser import parse
+from polinfer.cli.plan import method_of, plan_command
+from polinfer.core.errors import PolinferError
+
+
+def parsed(method: str, *words: str) -> MethodConfig:
+    """The configuration that ``polinfer plan gridworld/ablation`` runs with these words."""
+    command = parse(plan_command(method), "polinfer plan", ["gridworld/ablation", *words], method=method)
+    assert command.method == method
+    return config_of_flags(METHODS[method], command.config)
+
+
+def test_flags_that_equal_another_methods_defaults_are_not_dropped() -> None:
+    found = parsed("wake", "--particles", "10", "--sweeps", "50000", "--learning-rate", "3e-4")
+    assert found == polinfer.WakeConfig(particles=10, sweeps=50_000, learning_rate=3e-4)
+    assert isinstance(found, polinfer.WakeConfig)
+    trained = found.filled(on_table=True).training()
+    assert (trained.sweep.particles, trained.sweeps, trained.learning_rate) == (10, 50_000, 3e-4)
+    assert trained != polinfer.WakeConfig().filled(on_table=True).training()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_typed_is_what_runs(method: str) -> None:
+    """Every number that any method has as its default, typed with this one, is in its configuration."""
+    defaults = [other.Config().to_dict() for other in METHODS.values()]
+    plain = METHODS[method].Config()
+    assert parsed(method) == plain
+    for field in dataclasses.fields(plain):
+        if isinstance(field.default, bool):
+            switch = flag_of(f"no_{field.name}" if field.default else field.name)
+            assert getattr(parsed(method, switch), field.name) is not field.default
+            continue
+        values = {given[field.name] for given in defaults if given.get(field.name) is not None}
+        for number, value in enumerate(values):
+            # An underscore, and a sign between the two, are as good.
+            words = [f"--{field.name}={value}"] if number % 2 else [flag_of(field.name), str(value)]
+            assert getattr(parsed(method, *words), field.name) == value
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_flag_of_another_method_is_refused_with_the_one_that_has_it(method: str) -> None:
+    own = set(METHODS[method].Config.field_names())
+    foreign = {name: other.name for other in METHODS.values() for name in other.Config.field_names()}
+    for name, owner in foreign.items():
+        if name in own:
+            continue
+        with pytest.raises(PolinferError) as caught:
+            parsed(method, flag_of(name), "1")
+        told, _, owners = str(caught.value).partition("; it belongs to ")
+        assert told == f"method {method!r} has no setting {flag_of(name)}"
+        assert owner in owners.split(", ")
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "owner"),
+    [
+        ("vsmc", ["--islands", "3"], "tempered"),
+        ("wake", ["--alpha", "0.5"], "sac"),
+        ("wake", ["--autotune"], "sac"),
+        ("wake", ["--no-autotune"], "sac"),
+        ("wake", ["--gamma=0.9"], "sac"),
+        ("wake", ["--learning_starts", "5"], "sac"),
+        ("svi", ["--particles", "1"], "vsmc"),
+    ],
+)
+def test_flags_that_passed_silently_are_refused(method: str, words: list[str], owner: str) -> None:
+    with pytest.raises(PolinferError, match=f"method '{method}' has no setting --.*it belongs to .*{owner}"):
+        parsed(method, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--particles", "many"], "--particles takes a whole number, got 'many'"),
+        (["--learning-rate=fast"], "--learning-rate takes a number, got 'fast'"),
+        (["--sweeps", "1.5"], "--sweeps takes a whole number, got '1.5'"),
+        (["--wrlds", "3"], "no flag --wrlds.*did you mean '--worlds'"),
+        (["--resampling", "residual"], "'residual' for argument '--resampling'. Expected one of"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_one_sentence(words: list[str], says: str) -> None:
+    with pytest.raises(PolinferError, match=says) as caught:
+        parsed("wake", *words)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_value_is_named_by_the_configuration() -> None:
+    with pytest.raises(PolinferError, match="particles must be at least 1, got 0"):
+        parsed("wake", "--particles", "0")
+
+
+@pytest.mark.parametrize(
+    ("words", "method"),
+    [
+        ([], None),
+        (["grid", "--method", "sac"], "sac"),
+        (["grid", "--method=sac", "--steps", "9"], "sac"),
+        (["--methods", "sac"], None),
+    ],
+)
+def test_the_method_is_found_among_the_words(words: list[str], method: Any) -> None:
+    assert method_of(words) == method

@@ -1,0 +1,47 @@
+"""The tables of a run are made from its record: from its codes and numbers, not from its sentences."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import polinfer
+from polinfer.analysis.evaluation import evaluate
+from polinfer.analysis.summary import summarise
+from polinfer.cli.run_tables import run_tables
+
+
+@pytest.fixture(scope="module")
+def record() -> dict[str, Any]:
+    mdp = polinfer.make("probe/fork")
+    posterior = polinfer.infer(mdp, "exact")
+    made = summarise(posterior, evaluate(mdp, posterior, exactly=True), 1.0)
+    made["certificate"] |= {"log_evidence_stderr": 0.1, "log_evidence_upper_stderr": 0.1}
+    return {"domain": "probe/fork", "options": {}, **made}
+
+
+def text_of(record: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(*run_tables(record))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "itself"),
+    [
+        ("exp_expected_return", False, True),
+        ("exp_expected_return", True, False),
+        ("expected_softmax", False, False),
+    ],
+)
+def test_what_is_bounded_goes_by_the_target(
+    record: dict[str, Any], target: str, limit: bool, itself: bool
+) -> None:
+    for sentence in ("1: exp(E[R]), the paper's definition", "in other words"):
+        estimand = {"target": target, "in_the_limit": limit, "sentence": sentence}
+        text = text_of(record | {"certificate": record["certificate"] | {"estimand": estimand}})
+        assert sentence in text
+        assert ("bounds on log Z, its mean over worlds" not in text) == itself

@@ -1,0 +1,33 @@
+"""Every registered method keeps to what the rest of the package counts on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import polinfer
+from methods.conformance import CHECKS
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+FITTED = {"sweeps": 5, "particles": 3, "learning_rate": 0.05, "width": 3, "depth": 1}
+TINY: dict[str, dict[str, Any]] = {
+    "tempered": {"policies": 6, "islands": 2},
+    "particles": {"particles": 10, "sweeps": 4},
+    "vsmc": FITTED,
+    "svi": FITTED,
+    "iwae": FITTED,
+    "wake": FITTED,
+    "sac": {"steps": 40, "learning_starts": 10, "batch": 8, "buffer": 25, "width": 3, "depth": 1},
+}
+"""Settings that make a method quick; one that is not named here runs with its defaults."""
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("method", polinfer.METHODS)
+def test_it_keeps_to(method: str, check: str, tmp_path: Path) -> None:
+    known = polinfer.METHODS[method].Config.field_names()
+    fields = {name: value for name, value in TINY.get(method, {}).items() if name in known}
+    CHECKS[check](polinfer.METHODS[method], fields, tmp_path)
