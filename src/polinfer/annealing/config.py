@@ -36,6 +36,8 @@ class TemperedConfig(MethodConfig):
     """A step goes as far as leaves this share of effective policies."""
     enumerate_up_to: int = 200_000
     """Parts of a problem with at most so many policies are enumerated instead."""
+    replicas: int = 1
+    """Independent runs that are pooled; on several processes or a cluster they run side by side."""
     time_limit: float | None = None
     """Seconds after which the answer is given as it is (none: as long as it takes)."""
 
@@ -43,6 +45,7 @@ class TemperedConfig(MethodConfig):
         check_at_least("policies", self.policies, 2)
         check_at_least("islands", self.islands, 2)
         check_at_least("rounds", self.rounds, 1)
+        check_at_least("replicas", self.replicas, 1)
         check_at_least("moves", self.moves, 1)
         check_at_least("enumerate_up_to", self.enumerate_up_to, 0)
         for name in ("tolerance", "evidence_tolerance", "ess"):

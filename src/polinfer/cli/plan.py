@@ -20,6 +20,7 @@ from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.cli.run_tables import run_tables
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import write_json
+from polinfer.core.workers import workers
 from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
 from polinfer.problems.tabular.files import SUFFIXES
@@ -54,6 +55,10 @@ class Plan(OutputFlags):
     """Go on with the run in --out where it was stopped."""
     overwrite: bool = False
     """Allow --out to be a folder that holds a run, and replace it."""
+    jobs: int = 1
+    """Processes for methods whose runs are independent (tempered with --replicas)."""
+    cluster: str | None = None
+    """Address of a Dask scheduler whose workers do that work instead, such as tcp://10.0.0.1:8786."""
     config: Any = None  # replaced by the flags of a method, see `plan_command`
 
     def run(self) -> None:
@@ -63,6 +68,7 @@ class Plan(OutputFlags):
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
         check_at_least("episodes", self.episodes, 1)
+        check_at_least("jobs", self.jobs, 1)
         # Everything is checked before the folder is touched: a bad request loses nothing.
         config = config_of_flags(method_named(self.method), self.config)
         request = resolve(mdp, config)
@@ -72,7 +78,7 @@ class Plan(OutputFlags):
         if request.reason:
             remarks().print(f"method: {request.reason}", markup=False, soft_wrap=True)
         folder = self._folder(request.method.name)
-        with progress_bar(self.seeds) as progress:
+        with progress_bar(self.seeds) as progress, workers(self.jobs, self.cluster):
             posterior = infer_in_folder(
                 mdp,
                 config,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
+from polinfer.annealing.arrays import pack, unpack
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.path import AnnealedPoint
-from polinfer.annealing.run import AnnealingRun
+from polinfer.annealing.replicas import pool_points, replica_seed
+from polinfer.annealing.run import AnnealingRun, anneal
 from polinfer.core.progress import Progress, Report
+from polinfer.core.workers import spread
 from polinfer.exact.joint import describe_sample
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
@@ -43,23 +47,13 @@ class Tempered(Method[TemperedConfig]):
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Posterior:
-        """Anneal, step by step; a snapshot now and then."""
+        """Anneal, in one run or in several independent ones that are pooled."""
         del seeds
         table = need_table(problem)
-        annealing = AnnealingRun(table, config, seed=seed)
-        saved = checkpoint.read() if checkpoint is not None else None
-        if saved is not None:
-            annealing.from_arrays(saved.arrays)
-        began = kept = time.monotonic()
-        while not annealing.finished:
-            late = config.time_limit is not None and time.monotonic() - began > config.time_limit
-            annealing.step(hurry=late)
-            if checkpoint is not None and time.monotonic() - kept > _BETWEEN:
-                kept = time.monotonic()
-                checkpoint.write(Snapshot(len(annealing.done), annealing.to_arrays()))
-            if progress is not None:
-                progress(Report(annealing.progress, 1.0, "annealed", _note(annealing)))
-        point = annealing.result().points[-1]
+        if config.replicas == 1:
+            point = _anneal(table, config, seed, progress, checkpoint)
+        else:
+            point = _anneal_replicas(table, config, seed, progress, checkpoint)
         return table_posterior(problem, table, config, point.policy, _whole(table, point, seed), seed=seed)
 
     def estimand(self, config: TemperedConfig) -> Estimand:
@@ -81,6 +75,58 @@ class Tempered(Method[TemperedConfig]):
         if whole.log_evidence_stderr == 0:
             return [fact("enumerated", "The problem fell apart into parts that were all enumerated.")]
         return diagnose_sample(posterior, EVALUATED_EXACTLY, "use more policies, moves or rounds")
+
+
+def _anneal(
+    table: TabularMDP,
+    config: TemperedConfig,
+    seed: int,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None,
+) -> AnnealedPoint:
+    """Anneal step by step, with a snapshot now and then."""
+    annealing = AnnealingRun(table, config, seed=seed)
+    saved = checkpoint.read() if checkpoint is not None else None
+    if saved is not None:
+        annealing.from_arrays(saved.arrays)
+    began = kept = time.monotonic()
+    while not annealing.finished:
+        late = config.time_limit is not None and time.monotonic() - began > config.time_limit
+        annealing.step(hurry=late)
+        if checkpoint is not None and time.monotonic() - kept > _BETWEEN:
+            kept = time.monotonic()
+            checkpoint.write(Snapshot(len(annealing.done), annealing.to_arrays()))
+        if progress is not None:
+            progress(Report(annealing.progress, 1.0, "annealed", _note(annealing)))
+    return annealing.result().points[-1]
+
+
+def _anneal_replicas(
+    table: TabularMDP,
+    config: TemperedConfig,
+    seed: int,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None,
+) -> AnnealedPoint:
+    """Anneal the replicas wherever `polinfer.core.workers` says; each is kept as soon as it is there."""
+    saved = checkpoint.read() if checkpoint is not None else None
+    blocks = {} if saved is None else saved.blocks
+    points = {int(name): unpack("point", AnnealedPoint, arrays) for name, arrays in blocks.items()}
+    missing = [number for number in range(config.replicas) if number not in points]
+    for number, point in spread(_replica, [(table, config, seed, number) for number in missing]):
+        points[number] = point
+        if checkpoint is not None:
+            block = {f"{number:04d}": pack("point", point)}
+            checkpoint.write(Snapshot(len(points), {}, None, block))
+        if progress is not None:
+            progress(Report(len(points), config.replicas, "replicas"))
+    return pool_points([points[number] for number in range(config.replicas)], seed)
+
+
+def _replica(table: TabularMDP, config: TemperedConfig, seed: int, number: int) -> tuple[int, AnnealedPoint]:
+    alone = replace(config, replicas=1)
+    point = anneal(table, alone, seed=replica_seed(seed, number)).points[-1]
+    return number, point._replace(round_log_evidence=())  # of each part, so of no common shape
 
 
 def _note(annealing: AnnealingRun) -> str:

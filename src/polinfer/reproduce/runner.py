@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
-
-import joblib  # type: ignore[import-untyped]
-from joblib.externals.loky import process_executor  # type: ignore[import-untyped]
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.threads import cores_shared_by
+from polinfer.core.workers import WorkerDiedError, spread, workers
 from polinfer.reproduce.store import Store
 from polinfer.reproduce.unit import Unit
 from polinfer.reproduce.worker import Done, Failed, do_unit
 
 _ATTEMPTS = 3
-_GROWTH = int(2e9)  # bytes of compiled programs that a worker may gather
 
 Finished = Callable[[Done], None]
 """Called after a unit is stored."""
@@ -71,7 +62,7 @@ def run_units(
                 store.write(*done)
                 if finished is not None:
                     finished(done)
-        except process_executor.TerminatedWorkerError:
+        except WorkerDiedError:
             if attempt + 1 == _ATTEMPTS:
                 raise PolinferError(
                     f"worker processes were killed {_ATTEMPTS} times, perhaps for want of memory; what is "
@@ -81,37 +72,7 @@ def run_units(
 
 
 def _each(units: Sequence[Unit], store: Store, jobs: int, cluster: str | None) -> Iterator[Done | Failed]:
-    processes = 1 if cluster else min(jobs, len(units))
-    with _backend(cluster), cores_shared_by(processes), warnings.catch_warnings():
-        # A worker that has grown too much is replaced by a fresh one.
-        warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
-        # One unit after another is handed out, so that the last ones do not wait behind a long one.
-        run = joblib.Parallel(
-            n_jobs=-1 if cluster else jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all"
-        )
-        owner = None if cluster else os.getpid()
-        tasks = (
-            joblib.delayed(_do_unit)(unit, None if cluster else store.scratch(unit), owner) for unit in units
-        )
-        yield from run(tasks)
-
-
-def _do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Failed:
-    """Do a unit in a worker, which need not be replaced for the sake of 300 MB.
-
-    That is where joblib suspects a leak.  Compiled programs are none, and a fresh worker compiles them again.
-    """
-    process_executor._MAX_MEMORY_LEAK_SIZE = _GROWTH
-    return do_unit(unit, scratch, owner)
-
-
-def _backend(cluster: str | None) -> AbstractContextManager[Any]:
-    if cluster is None:
-        return nullcontext()
-    if find_spec("distributed") is None:
-        raise PolinferError("--cluster needs Dask: pip install 'polinfer[cluster]'")
-    try:
-        found: AbstractContextManager[Any] = joblib.parallel_config(backend="dask", scheduler_host=cluster)
-    except (OSError, ValueError) as error:
-        raise PolinferError(f"--cluster {cluster}: no Dask scheduler answers there ({error})") from None
-    return found
+    owner = None if cluster else os.getpid()
+    tasks = [(unit, None if cluster else store.scratch(unit), owner) for unit in units]
+    with workers(min(jobs, len(units)), cluster):
+        yield from spread(do_unit, tasks)
