@@ -17,7 +17,7 @@ entropic risk            ``log mean exp``      maximum
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -29,6 +29,7 @@ from jax.scipy.special import logsumexp
 from polinfer.core.errors import check_at_least, check_share
 from polinfer.core.protocol import constant
 from polinfer.exact.evaluation import average_over_time
+from polinfer.exact.passes import average_actions, greedy_actions, one_hot_stages, optimal_value
 from polinfer.exact.solution import Result, Solution
 from polinfer.problems.tabular.table import TabularMDP, check_table
 
@@ -172,6 +173,8 @@ def solve_finite(
     """Solve by backward induction over `horizon` steps; the policy depends on time."""
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     discount = check_share("discount", discount)
+    if objective.kind == Kind("max", risky=False):
+        return _solve_greedily(table, method, steps, discount)
     with jax.enable_x64(True):
         numbers = _numbers(objective, discount)
         value, stages = _induce(as_model(table), numbers, kind=objective.kind, horizon=steps)
@@ -183,6 +186,23 @@ def solve_finite(
         stages=stages_host,
         value=np.asarray(value),
         objective=float(start),
+        result=Result.EXACT,
+        iterations=steps,
+        settings={"horizon": steps, "discount": discount},
+    )
+
+
+def _solve_greedily(table: TabularMDP, method: str, steps: int, discount: float) -> Solution:
+    """Maximise the mean by sparse products: values now, the policy when it is asked for."""
+    check_table(table)
+    value = optimal_value(table, steps, discount)
+    actions = cache(partial(greedy_actions, table, steps, discount))
+    return Solution(
+        method=method,
+        policy=lambda: average_actions(table, actions()),
+        stages=lambda: one_hot_stages(actions(), table.num_actions),
+        value=value,
+        objective=float(table.initial @ value),
         result=Result.EXACT,
         iterations=steps,
         settings={"horizon": steps, "discount": discount},

@@ -3,14 +3,46 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Deferred(Generic[T]):
+    """A field of a dataclass that may be given as a function, which is called when the field is first read.
+
+    Without a default the field must be given.
+    """
+
+    def __init__(self, *default: T) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> T: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> T:
+        if instance is None:  # how `dataclass` asks for the default
+            if not self._default:
+                raise AttributeError(self._name)
+            return self._default[0]
+        held = instance.__dict__[self._name]
+        if callable(held):
+            held = instance.__dict__[self._name] = held()
+        value: T = held
+        return value
+
+    def __set__(self, instance: object, value: T | Callable[[], T]) -> None:
+        instance.__dict__[self._name] = value
 
 
 class Result(enum.StrEnum):
@@ -70,7 +102,8 @@ class Solution:
         ``[S, A]``, rows sum to one.  Where the solver's own policy depends on time, this is its average over
         time, weighted by how often each state is visited at each time.
     stages
-        ``[H, S, A]``, the time-dependent policy, first step first; None where the policy is stationary.
+        ``[H, S, A]``, the time-dependent policy, first step first; None where the policy is stationary.  Both
+        it and `policy` may be computed when they are first read.
     value
         ``[S]``, the solver's objective from each state with the whole horizon left.
     objective
@@ -85,16 +118,21 @@ class Solution:
     """
 
     method: str
-    policy: Floats
-    value: Floats
-    objective: float
-    result: Result
+    policy: Deferred[Floats] = Deferred()
+    # The field above has no default, which mypy cannot see.
+    value: Floats  # type: ignore[misc]
+    objective: float  # type: ignore[misc]
+    result: Result  # type: ignore[misc]
     residual: float = 0.0
     iterations: int = 0
-    stages: Floats | None = None
+    stages: Deferred[Floats | None] = Deferred(None)
     settings: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     posterior: PolicyPosterior | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Read first: what is computed on demand may be a function that cannot be pickled.
+        return {**self.__dict__, "policy": self.policy, "stages": self.stages}
 
     @property
     def executable(self) -> Floats:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from polinfer.core.errors import PolinferError
-from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, one_hot_policy
+from polinfer.exact.evaluation import evaluate_policy, one_hot_policy
 from polinfer.exact.induction import Objective, solve_finite, solve_stationary
+from polinfer.exact.passes import greedy_actions, stationary_returns
 from polinfer.exact.solution import Result, Solution
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -50,15 +51,14 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
     """
     bound = finite_horizon_optimum(table, horizon)
     steps = bound.iterations
-    assert bound.stages is not None
     # Greedy policies far from the end of the horizon are alike; a few stages stand for all.
     picked = np.unique([0, 1, 2, steps // 4, steps // 2, 3 * steps // 4, steps - 1])
-    candidates = bound.stages[picked[picked < steps]].argmax(axis=-1)
+    candidates = greedy_actions(table, steps, 1.0)[picked[picked < steps]]
     endless = stationary_value_iteration(table, max_iterations=10 * steps + 100)
     if endless.result is Result.CONVERGED:
         candidates = np.concatenate([candidates, endless.policy.argmax(axis=-1)[None]])
     candidates = np.where(table.absorbing, table.legal_actions.argmax(axis=1), candidates)
-    returns = deterministic_returns(table, candidates, steps)
+    returns = stationary_returns(table, candidates, steps)
     evaluations = len(candidates)
     best, best_return = candidates[returns.argmax()], float(returns.max())
 
@@ -67,7 +67,7 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
     while searching and bound.objective - best_return > TOLERANCE:
         neighbours = np.repeat(best[None], len(changes), axis=0)
         neighbours[np.arange(len(changes)), changes[:, 0]] = changes[:, 1]
-        returns = deterministic_returns(table, neighbours, steps)
+        returns = stationary_returns(table, neighbours, steps)
         evaluations += len(changes)
         searching = returns.max() > best_return + TOLERANCE
         if searching:
