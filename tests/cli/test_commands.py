@@ -61,7 +61,8 @@ def test_plan_exact_prints_what_the_contract_says(capsys: pytest.CaptureFixture[
 
 
 def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--sweeps", "200", "--episodes", "100"]
+    words = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--method", "wake"]
+    words += ["--sweeps", "20", "--particles", "20", "--episodes", "100"]
     record = run_json(capsys, *words, "--out", str(tmp_path / "run"))
     assert record["seeds"] == 2
     assert record["method"] == "wake"
@@ -171,7 +172,8 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
         (["plan", "continuation", "--set", "roh=0.5"], "did you mean 'rho'"),
         (["plan", "continuation", "--set", "horizon=3", "--horizon", "4"], "given twice"),
         (["plan", "continuation", "--horizon", "0"], "horizon must be at least 1"),
-        (["plan", "continuation", "--particles", "0"], "particles must be at least 1"),
+        (["plan", "continuation", "--method", "wake", "--particles", "0"], "particles must be at least 1"),
+        (["plan", "continuation", "--particles", "9"], "method 'auto' has no setting --particles"),
         (["plan", "gridworld/flat", "--method", "exact"], "1,073,741,824 deterministic policies"),
         (["plan", "continuation", "--resume"], "--resume needs --out"),
         (["compare", "bandit", "--alpha", "0"], "alpha must be above zero"),
@@ -184,7 +186,7 @@ def test_plan_by_sac_reports_its_distance(capsys: pytest.CaptureFixture[str], tm
             "has no setting --tau; it belongs to sac",
         ),
         (["plan", "bandit", "--method", "exact", "--steps", "9"], "'exact' has no setting --steps"),
-        (["plan", "bandit", "--seed", "4294967296"], "seeds must lie below 2**32"),
+        (["plan", "bandit", "--method", "wake", "--seed", "4294967296"], "seeds must lie below 2**32"),
         (["plan", "continuation", "--episodes", "0"], "episodes must be at least 1"),
         (["plan", "bandit", "--method", "exact", "--seeds", "5"], "leave out --seeds"),
         (["plan", "bandit", "--method", "exact", "--out", "/dev/null/run"], "Not a directory"),

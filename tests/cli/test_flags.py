@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -33,8 +33,7 @@ def test_flags_that_equal_another_methods_defaults_are_not_dropped() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_typed_is_what_runs(method: str) -> None:
-    """Every number that any method has as its default, typed with this one, is in its configuration."""
-    defaults = [other.Config().to_dict() for other in METHODS.values()]
+    """Every value that any method has as its default, typed with this one, is in its configuration."""
     plain = METHODS[method].Config()
     assert parsed(method) == plain
     for field in dataclasses.fields(plain):
@@ -42,11 +41,16 @@ def test_what_is_typed_is_what_runs(method: str) -> None:
             switch = flag_of(f"no_{field.name}" if field.default else field.name)
             assert getattr(parsed(method, switch), field.name) is not field.default
             continue
-        values = {given[field.name] for given in defaults if given.get(field.name) is not None}
-        for number, value in enumerate(values):
+        for number, value in enumerate(defaults_of(field.name, get_type_hints(type(plain))[field.name])):
             # An underscore, and a sign between the two, are as good.
             words = [f"--{field.name}={value}"] if number % 2 else [flag_of(field.name), str(value)]
             assert getattr(parsed(method, *words), field.name) == value
+
+
+def defaults_of(field: str, kind: Any) -> set[Any]:
+    """The defaults of all fields of that name and type."""
+    kinds = [other.Config for other in METHODS.values() if get_type_hints(other.Config).get(field) == kind]
+    return {value for value in (getattr(config(), field) for config in kinds) if value is not None}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -218,8 +218,8 @@ def check_resume(method: AnyMethod, fields: Fields, folder: Path) -> None:
     assert_same(finished, posterior)
     if not acting_for(method, fields).resumable:
         return
-    assert len(reports) > 2
-    middle = reports[len(reports) // 2].done
+    assert len(reports) > 1
+    middle = reports[(len(reports) - 1) // 2].done
 
     def stop(now: polinfer.Report) -> None:
         if now.done >= middle:

@@ -9,12 +9,14 @@ import pytest
 
 import polinfer
 from methods.conformance import CHECKS
+from polinfer.methods import tempered
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 FITTED = {"sweeps": 5, "particles": 3, "learning_rate": 0.05, "width": 3, "depth": 1}
 TINY: dict[str, dict[str, Any]] = {
-    "tempered": {"policies": 6, "islands": 2},
+    "tempered": {"policies": 6, "islands": 2, "enumerate_up_to": 0, "rounds": 2, "tolerance": 1.0},
+    "rollouts": {"policies": 6, "islands": 2, "rollouts": 3},
     "particles": {"particles": 10, "sweeps": 4},
     "vsmc": FITTED,
     "svi": FITTED,
@@ -27,7 +29,8 @@ TINY: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("method", polinfer.METHODS)
-def test_it_keeps_to(method: str, check: str, tmp_path: Path) -> None:
+def test_it_keeps_to(method: str, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempered, "_BETWEEN", -1.0)  # A snapshot at every step, not one in seconds.
     known = polinfer.METHODS[method].Config.field_names()
     fields = {name: value for name, value in TINY.get(method, {}).items() if name in known}
     CHECKS[check](polinfer.METHODS[method], fields, tmp_path)
