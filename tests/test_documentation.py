@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import inspect
 import io
 import json
 import re
 import shlex
 import textwrap
-from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,8 +206,34 @@ def test_relative_links_of_the_page_lead_to_files(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
 
 
+DIRECTIVE = re.compile(r"^\.\. auto(\w+):: (\S+)\n((?:   +\S.*\n)*)", re.MULTILINE)
+MEMBERS = re.compile(r":members: *(\S.*)")
+
+
+def _read_reference() -> str:
+    return (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+
+
+def _resolves(kind: str, name: str, options: str) -> bool:
+    try:
+        found = attrgetter(name.removeprefix("polinfer."))(polinfer)
+    except AttributeError:
+        return False
+    if inspect.isclass(found) != (kind in ("class", "exception")):
+        return False
+    members = [member.strip() for line in MEMBERS.findall(options) for member in line.split(",")]
+    return all(hasattr(found, member) or member in found.__annotations__ for member in members)
+
+
+def test_every_name_of_the_reference_resolves() -> None:
+    """By attributes alone, as a reader of the page types it: no function hides a module."""
+    directives = DIRECTIVE.findall(_read_reference())
+    assert len(directives) > 100
+    assert [found[1] for found in directives if not _resolves(*found)] == []
+
+
 def test_the_reference_holds_every_public_name() -> None:
-    reference = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    reference = _read_reference()
     for module in (polinfer, exact, plots):
         for name in set(module.__all__) - {"__version__", "exact"}:
             assert re.search(rf"auto\w+:: {module.__name__}\.{name}\n", reference), f"{name} is missing"
@@ -222,13 +249,11 @@ def _names_of_a_table_file() -> list[str]:
     ("page", "names"),
     [
         ("methods.md", list(METHODS)),
-        ("methods.md", [field.name for field in fields(polinfer.SweepConfig)]),
-        ("methods.md", [field.name for field in fields(polinfer.TrainConfig) if field.name != "sweep"]),
-        ("methods.md", ["preset", *(field.name for field in fields(polinfer.SacConfig))]),
+        *(("methods.md", list(method.Config.field_names())) for method in METHODS.values()),
         ("problems.md", list(polinfer.list_domains())),
         ("problems.md", _names_of_a_table_file()),
     ],
-    ids=["methods", "sweep settings", "training settings", "sac settings", "domains", "table files"],
+    ids=["methods", *(f"settings of {name}" for name in METHODS), "domains", "table files"],
 )
 def test_the_page_names_everything(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
