@@ -3,11 +3,18 @@
 from importlib.metadata import version as _version
 
 from polinfer import exact
-from polinfer.analysis.certificate import Certificate, Verdict, certify, diagnose
+from polinfer.analysis.certificate import (
+    Certificate,
+    PolicyCertificate,
+    certify,
+    certify_policy,
+    diagnose,
+)
 from polinfer.analysis.comparison import Comparison, compare
 from polinfer.analysis.evaluation import Evaluation, evaluate
 from polinfer.analysis.explanation import Explanation, explain
 from polinfer.analysis.reward_path import ScalePath, scale_path
+from polinfer.analysis.verdict import Verdict
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
 from polinfer.core.protocol import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
@@ -59,6 +66,7 @@ __all__ = [
     "MethodConfig",
     "Outcomes",
     "ParticlesConfig",
+    "PolicyCertificate",
     "PolinferError",
     "Posterior",
     "Report",
@@ -79,6 +87,7 @@ __all__ = [
     "WakeConfig",
     "__version__",
     "certify",
+    "certify_policy",
     "compare",
     "diagnose",
     "evaluate",

@@ -1,73 +1,69 @@
-"""What an answer is worth: its target, how tight it is, and how far it is from what is known."""
+"""What an answer is worth: its target, proofs, estimated bounds, and a verdict with its reason and remedy."""
 
 from __future__ import annotations
 
-import enum
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
 
 from polinfer import exact
-from polinfer.analysis.references import reference_for
-from polinfer.annealing import TemperedConfig
-from polinfer.core.errors import TooLargeError
-from polinfer.exact.solution import Floats, Solution
+from polinfer.analysis.verdict import Effort, Verdict, judge, mean_distance, policy_of, prove
+from polinfer.core.errors import PolinferError
+from polinfer.exact.solution import Floats
 from polinfer.methods import METHODS, infer
-from polinfer.posterior.diagnostics import Diagnostic, Severity
+from polinfer.posterior.diagnostics import Diagnostic
 from polinfer.posterior.estimand import Estimand
 from polinfer.posterior.posterior import Posterior
-from polinfer.problems.tabular.table import TabularMDP
+from polinfer.problems.registry import Problem
+from polinfer.problems.tables import shared_table
 
 SWEEPS = 50
 """Fresh sweeps that a trained proposal is judged by; large ones, of many particles and worlds, are fewer."""
-_ENUMERATED = 100_000  # policies; up to here the exact posterior is at hand
-_CHEAP = 3_000_000  # multiplications per pass and policy; up to here a tempered sample takes some seconds
-_TRUSTED, _DOUBTED = 0.03, 0.1  # distance to what is known
-_HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
-
-
-class Verdict(enum.Enum):
-    """How far an answer can be relied upon."""
-
-    TRUST = "trust"
-    CARE = "use with care"
-    DISTRUST = "do not trust"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Certificate(NamedTuple):
     """What one answer is worth; None where a number does not apply or cannot be had."""
 
     estimand: Estimand
-    log_evidence_lower: float | None  # on log Z; without exact weights, on its mean over a sweep's worlds
-    log_evidence_upper: float | None  # on the same, as far as it starts from the posterior
-    log_evidence_stderr: float | None  # of the lower bound
+    verdict: Verdict
+    reason: str  # what decided the verdict
+    remedy: str  # what would help; empty where nothing is needed
+    proven_lower: float | None  # log Z is not below this
+    proven_upper: float | None  # nor above this
+    proven_share: float | None  # of the posterior, at least, that is held by the policies found
+    log_evidence_lower: float | None  # estimated bounds; without exact weights, on the mean over worlds
+    log_evidence_upper: float | None
+    log_evidence_stderr: float | None  # of the lower one
     log_evidence_upper_stderr: float | None
     ess: float | None  # share of the particles, at the end of a sweep
     pareto_k: float | None  # of the final weights, median over sweeps
     known_from: str | None  # what the distance is to
     distance: float | None  # occupancy-weighted total variation of the marginal policy
-    verdict: Verdict
-    reason: str  # what decided the verdict
 
     @property
     def gap(self) -> float | None:
-        """How far apart the bounds are."""
+        """How far apart the estimated bounds are."""
         if self.log_evidence_lower is None or self.log_evidence_upper is None:
             return None
         return self.log_evidence_upper - self.log_evidence_lower
 
 
-def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Certificate:
-    """Judge `posterior`; what was trained or is made of particles runs some fresh sweeps for it.
+def certify(
+    posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0, effort: Effort = "default"
+) -> Certificate:
+    """Judge `posterior`.
 
-    Both bounds on ``log Z`` are means of random numbers, so a small gap may come out negative.  For a sample
-    of whole policies and with exact weights they bound the paper's ``Z``, for other sweeps the mean of
-    ``log Z_w`` over worlds.
+    Parameters
+    ----------
+    posterior
+        The answer.
+    sweeps
+        Fresh sweeps that a trained proposal or particles are judged by.
+    seed
+        Of those sweeps, and of the runs that are compared with.
+    effort
+        ``thorough`` may take ten times as long: bounds of more leaves, comparisons of more policies.
 
     Examples
     --------
@@ -77,43 +73,77 @@ def certify(posterior: Posterior, *, sweeps: int = SWEEPS, seed: int = 0) -> Cer
     >>> str(certificate.verdict), certificate.gap, round(certificate.distance, 6)
     ('trust', 0.0, 0.0)
     """
-    known_from, known = _known(posterior)
-    distance = None if known is None else distance_to(posterior, known)
+    if effort not in ("default", "thorough"):
+        raise PolinferError(f"effort must be default or thorough, got {effort!r}")
     method = METHODS[posterior.method]
-    bounds = method.bounds(posterior, sweeps, seed)
+    estimated = method.bounds(posterior, sweeps, seed)
     ess = pareto = None
-    if bounds.weights is not None:
-        ess = float(np.mean([1 / (row**2).sum() / len(row) for row in bounds.weights]))
-        tails = [k for k in map(pareto_k, bounds.weights) if k is not None]
+    if estimated.weights is not None:
+        ess = float(np.mean([1 / (row**2).sum() / len(row) for row in estimated.weights]))
+        tails = [k for k in map(pareto_k, estimated.weights) if k is not None]
         pareto = float(np.median(tails)) if tails else None
+    proven = prove(posterior, effort)
+    judged = judge(posterior, proven, pareto, seed, effort)
     return Certificate(
         estimand=method.estimand(posterior.config),
-        log_evidence_lower=bounds.lower,
-        log_evidence_upper=bounds.upper,
-        log_evidence_stderr=bounds.lower_stderr,
-        log_evidence_upper_stderr=bounds.upper_stderr,
+        verdict=judged.verdict,
+        reason=judged.reason,
+        remedy=judged.remedy,
+        proven_lower=None if proven is None else proven.lower,
+        proven_upper=None if proven is None else proven.upper,
+        proven_share=None if proven is None else 1.0 - proven.total_variation,
+        log_evidence_lower=estimated.lower,
+        log_evidence_upper=estimated.upper,
+        log_evidence_stderr=estimated.lower_stderr,
+        log_evidence_upper_stderr=estimated.upper_stderr,
         ess=ess,
         pareto_k=pareto,
-        known_from=known_from,
-        distance=distance,
-        **_judge(posterior, known_from, distance, pareto)._asdict(),
+        known_from=judged.known_from,
+        distance=judged.distance,
+    )
+
+
+class PolicyCertificate(NamedTuple):
+    """How a policy from elsewhere compares with the posterior of a problem."""
+
+    distance: float  # to the posterior's marginal policy, weighted by its occupancy
+    expected_return: float
+    posterior_return: float  # of the marginal policy
+    optimal_return: float
+    posterior_verdict: Verdict  # how far the posterior that it is compared with can be relied upon
+    reason: str
+
+
+def certify_policy(problem: Problem, policy: Floats, *, seed: int = 0) -> PolicyCertificate:
+    """Compare a policy ``[S, A]``, from any source, with the posterior of `problem`.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> mdp = polinfer.make("gridworld/ablation")
+    >>> even = polinfer.exact.uniform_policy(polinfer.tabulate(mdp))
+    >>> found = polinfer.certify_policy(mdp, even)
+    >>> f"{found.distance:.2f}", found.expected_return < found.posterior_return
+    ('0.34', True)
+    """
+    table = shared_table(problem)
+    value = exact.evaluate_policy(table, policy)
+    answer = infer(problem, seed=seed)
+    certificate = certify(answer, seed=seed)
+    probs = policy_of(answer)
+    return PolicyCertificate(
+        distance=mean_distance(table, probs, policy[None]),
+        expected_return=value.expected_return,
+        posterior_return=exact.evaluate_policy(table, probs).expected_return,
+        optimal_return=exact.finite_horizon_optimum(table).objective,
+        posterior_verdict=certificate.verdict,
+        reason=certificate.reason,
     )
 
 
 def diagnose(posterior: Posterior) -> list[Diagnostic]:
     """Return the findings of the method about its answer: codes, severities, and sentences for people."""
     return METHODS[posterior.method].diagnose(posterior)
-
-
-def distance_to(posterior: Posterior, policy: Floats) -> float:
-    """Return the total variation to `policy` ``[S, A]``, mean over seeds, weighted by its occupancy."""
-    table, probs = posterior.view, posterior.table_probs()
-    assert isinstance(table, TabularMDP)
-    assert probs is not None
-    occupancy = exact.evaluate_policy(table, policy / policy.sum(axis=1, keepdims=True)).occupancy
-    weight = np.where(table.absorbing, 0.0, occupancy)
-    per_state = 0.5 * np.abs(probs - policy).sum(axis=-1).mean(axis=0)
-    return float(per_state @ weight / max(weight.sum(), 1e-300))
 
 
 def pareto_k(weight: Floats) -> float | None:
@@ -131,71 +161,3 @@ def pareto_k(weight: Floats) -> float | None:
         return 0.0
     shape, _, _ = scipy.stats.genpareto.fit(excess / excess.max(), floc=0)
     return float(shape)
-
-
-class _Judgement(NamedTuple):
-    verdict: Verdict
-    reason: str
-
-
-def _judge(
-    posterior: Posterior, known_from: str | None, distance: float | None, pareto: float | None
-) -> _Judgement:
-    findings = METHODS[posterior.method].diagnose(posterior)
-    if any(finding.code == "enumerated" for finding in findings):
-        return _Judgement(Verdict.TRUST, "every policy was enumerated")
-    heavy = pareto is not None and pareto > _HEAVY
-    if distance is not None:
-        found = f"it is {distance:.3f} from the {known_from}"
-        if distance <= _TRUSTED:
-            return _Judgement(Verdict.TRUST, found + ("; its weights alone would not do" if heavy else ""))
-        return _Judgement(Verdict.CARE if distance <= _DOUBTED else Verdict.DISTRUST, found)
-    if posterior.policies is not None:
-        if all(finding.severity is Severity.FACT for finding in findings):
-            return _Judgement(Verdict.TRUST, "its standard errors are small")
-        return _Judgement(Verdict.CARE, "its standard errors are large")
-    if heavy:
-        return _Judgement(Verdict.DISTRUST, f"the weights have a heavy tail (Pareto k {pareto:.2f})")
-    return _Judgement(Verdict.CARE, "nothing is known to compare it with")
-
-
-def _known(posterior: Posterior) -> tuple[str | None, Floats | None]:
-    """Return the best answer there is to compare with: enumeration, a reference file, or a tempered sample.
-
-    Sweeps that have never found a mode do not miss it, and their bounds agree without it: on tables small
-    enough for it to take seconds, a sample found in another way is asked.
-    """
-    table = posterior.view
-    method = METHODS[posterior.method]
-    if not method.is_posterior or not isinstance(table, TabularMDP):
-        return None, None
-    solution = _enumerate(table)
-    if solution is not None:
-        return "enumeration", solution.policy
-    found = reference_for(posterior.mdp)
-    if found is not None:
-        return "reference posterior", found.policy
-    if not isinstance(posterior.config, TemperedConfig) and _annealing_cost(table) <= _CHEAP:
-        return "tempered sample", _sample(table)
-    return None, None
-
-
-def _annealing_cost(table: TabularMDP) -> int:
-    """Return about how many multiplications one evaluation of a policy takes."""
-    return int(np.prod(table.probability.shape)) * table.horizon
-
-
-@lru_cache(maxsize=16)
-def _enumerate(table: TabularMDP) -> Solution | None:
-    try:
-        return exact.policy_posterior(table, reach=False, limit=_ENUMERATED)
-    except TooLargeError:
-        return None
-
-
-@lru_cache(maxsize=16)
-def _sample(table: TabularMDP) -> Floats:
-    sampled = infer(table, TemperedConfig(policies=100)).table_probs()
-    assert sampled is not None
-    policy: Floats = sampled[0].astype(np.float64)
-    return policy

@@ -102,6 +102,11 @@ def _certificate(certificate: dict[str, Any]) -> Rows:
         ("certificate", f"{certificate['verdict']}: {certificate['reason']}"),
         ("  target", estimand["sentence"]),
     ]
+    if certificate["remedy"]:
+        rows.insert(1, ("  what would help", certificate["remedy"]))
+    if certificate["proven_lower"] is not None:
+        ends = [number(certificate[name]) for name in ("proven_lower", "proven_upper")]
+        rows.append(("  log Z is proven to lie in", f"[{ends[0]}, {ends[1]}]"))
     if certificate["known_from"] is not None:
         rows.append((f"  distance to the {certificate['known_from']}", number(certificate["distance"])))
     if certificate["log_evidence_upper_stderr"]:  # Where log Z was computed, it stands above.

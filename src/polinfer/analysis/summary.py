@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from polinfer import exact
 from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.evaluation import Evaluation
+from polinfer.analysis.verdict import Effort
 from polinfer.methods import METHODS
 from polinfer.posterior.oracle import Oracle
 from polinfer.posterior.posterior import Posterior
@@ -18,7 +19,9 @@ from polinfer.problems.tabular.table import TabularMDP
 LISTED_STATES = 1000
 
 
-def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> dict[str, Any]:
+def summarise(
+    posterior: Posterior, evaluation: Evaluation, seconds: float, effort: Effort = "default"
+) -> dict[str, Any]:
     """Return the record that ``plan --json`` prints and ``summary.json`` holds."""
     returns = {name: float(getattr(evaluation, name).mean()) for name in exact.ReturnSummary._fields}
     record: dict[str, Any] = {
@@ -42,7 +45,7 @@ def summarise(posterior: Posterior, evaluation: Evaluation, seconds: float) -> d
             {"code": found.code, "severity": str(found.severity), "sentence": found.sentence}
             for found in diagnose(posterior)
         ],
-        "certificate": _certificate(certify(posterior)),
+        "certificate": _certificate(certify(posterior, effort=effort)),
     }
     if posterior.policies is not None:
         record["posterior"] = _enumerated(posterior)

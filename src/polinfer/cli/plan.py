@@ -14,6 +14,7 @@ import tyro
 
 from polinfer.analysis.evaluation import Mode, evaluate
 from polinfer.analysis.summary import summarise
+from polinfer.analysis.verdict import Effort
 from polinfer.cli.flags import config_of_flags, flags_of
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
@@ -49,6 +50,8 @@ class Plan(OutputFlags):
     exactly."""
     mode: Mode = "stepwise"
     """Execution: draw an action at every step, as the paper does, or one policy per episode (thompson)."""
+    certify: Effort = "default"
+    """How much the certificate may take: about as long as the answer, or ten times as long (thorough)."""
     out: Path | None = None
     """The run folder; a new one under runs/ by default."""
     resume: bool = False
@@ -99,7 +102,7 @@ class Plan(OutputFlags):
         record: dict[str, Any] = {
             "domain": self.problem.domain,
             "options": self.problem.options,
-            **summarise(posterior, evaluation, time.perf_counter() - started),
+            **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
             "run": str(folder),
         }
         write_json(folder / SUMMARY, record)

@@ -156,10 +156,28 @@ def class_mass(table: TabularMDP, policies: NDArray[np.integer]) -> float:
     classes = np.unique(classes, axis=0)
     if len(classes) == 0:
         return -np.inf
+    return float(logsumexp(_log_masses(table, classes)))
+
+
+def class_marginals(table: TabularMDP, policies: NDArray[np.integer]) -> Floats:
+    """Return ``Pr[pi(s) = a]`` ``[S, A]`` of the posterior given that the policy is in a class of `policies`.
+
+    Where a class does not reach a state its action is uniform.  The whole posterior's marginals are no
+    further from these than the mass outside of the classes (`total_variation_bound`).
+    """
+    classes = np.unique(reach_classes(table, policies), axis=0)
+    log_mass = _log_masses(table, classes)
+    weight = np.exp(log_mass - logsumexp(log_mass))
+    even = table.legal_actions / table.legal_actions.sum(axis=1, keepdims=True)
+    chosen = np.stack([weight @ (classes == action) for action in range(table.num_actions)], axis=1)
+    return np.asarray(chosen + (1.0 - chosen.sum(axis=1, keepdims=True)) * even)
+
+
+def _log_masses(table: TabularMDP, classes: NDArray[np.int64]) -> Floats:
+    """Return the log mass of each of some distinct reach classes ``[n, S]``."""
     filled = np.where(classes >= 0, classes, table.legal_actions.argmax(axis=1))
-    choices = np.log(table.legal_actions.sum(axis=1))
-    log_share = -((classes >= 0) @ choices)
-    return float(logsumexp(stationary_returns(table, filled, table.horizon) + log_share))
+    log_share = -((classes >= 0) @ np.log(table.legal_actions.sum(axis=1)))
+    return np.asarray(stationary_returns(table, filled, table.horizon) + log_share)
 
 
 def reach_classes(table: TabularMDP, policies: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def branch(
     open_: list[tuple[float, int, float, NDArray[np.int64]]] = [(-root, 0, 0.0, free)]
     complete: list[float] = []
     policies: list[NDArray[np.int64]] = []
-    upper, bounded = root, 1
+    upper, bounded, order = root, 1, count(1)
     while open_ and upper - max(found, _log_sum(complete)) > tolerance:
         contribution, _, log_share, choices = open_[0]
         state = first_undecided(table, choices)
@@ -75,7 +76,7 @@ def branch(
             if len(actions) > 1:
                 value = log_share - np.log(len(actions)) + bound(_restrict(table, child))
                 bounded += 1
-            heapq.heappush(open_, (-value, bounded, log_share - float(np.log(len(actions))), child))
+            heapq.heappush(open_, (-value, next(order), log_share - float(np.log(len(actions))), child))
         # A restricted problem may be relaxed more loosely than the whole was: keep the best of all bounds.
         upper = min(upper, _log_sum([*complete, *(-leaf[0] for leaf in open_)]))
     found_policies = np.array(policies, np.int64).reshape(len(policies), table.num_states)

@@ -1,0 +1,291 @@
+"""How far an answer can be relied upon: proofs first, then what independent runs say.
+
+Evidence is taken in this order, and the reason of a verdict names what decided it: enumeration; rigorous
+bounds on ``log Z``, which refute an answer outside of them and prove one whose policies hold nearly all of
+the posterior; a reference posterior; a run of annealing that is itself trusted; for annealing, another run
+that starts elsewhere.  Agreement with a method that has no certificate of its own certifies nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import replace
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer import exact
+from polinfer.analysis.references import reference_for
+from polinfer.annealing import TemperedConfig
+from polinfer.core.errors import TooLargeError
+from polinfer.exact.bounds import EvidenceBounds, class_marginals, evidence_bounds
+from polinfer.exact.solution import Floats, Solution
+from polinfer.methods import METHODS, infer
+from polinfer.posterior.diagnostics import Diagnostic, Severity
+from polinfer.posterior.estimand import Target
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.tabular.table import TabularMDP
+
+Effort = Literal["default", "thorough"]
+
+TRUSTED, DOUBTED = 0.03, 0.1
+"""Distances up to which an answer is trusted, and from which on it is not."""
+_ENUMERATED = 100_000  # policies; up to here the exact posterior is at hand
+_CHEAP = 3_000_000  # multiplications for one policy; up to here annealing takes some seconds
+_HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
+_SLACK = 0.02  # nats by which an estimate of log Z may miss a bound besides three standard errors
+_LEAVES, _WORK = 32, 1e8  # of the bounds; ten times as many when thorough
+
+
+class Verdict(enum.Enum):
+    """How far an answer can be relied upon."""
+
+    TRUST = "trust"
+    CARE = "use with care"
+    DISTRUST = "do not trust"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Judgement(NamedTuple):
+    """A verdict with what decided it."""
+
+    verdict: Verdict
+    reason: str
+    remedy: str = ""
+    known_from: str | None = None
+    distance: float | None = None
+
+
+def distance_to(posterior: Posterior, policy: Floats) -> float:
+    """Return the total variation to `policy` ``[S, A]``, mean over seeds, weighted by its occupancy."""
+    table, probs = posterior.view, posterior.table_probs()
+    assert isinstance(table, TabularMDP)
+    assert probs is not None
+    return mean_distance(table, policy, probs)
+
+
+def mean_distance(table: TabularMDP, policy: Floats, probs: NDArray[np.floating]) -> float:
+    """Return the total variation from `policy` ``[S, A]`` to `probs` ``[seeds, S, A]``, by its occupancy."""
+    occupancy = exact.evaluate_policy(table, policy / policy.sum(axis=1, keepdims=True)).occupancy
+    weight = np.where(table.absorbing, 0.0, occupancy)
+    per_state = 0.5 * np.abs(probs - policy).sum(axis=-1).mean(axis=0)
+    return float(per_state @ weight / max(weight.sum(), 1e-300))
+
+
+def prove(posterior: Posterior, effort: Effort) -> EvidenceBounds | None:
+    """Return rigorous bounds on ``log Z``, with the policies that the answer has found."""
+    table = posterior.view
+    if not METHODS[posterior.method].is_posterior or not isinstance(table, TabularMDP):
+        return None
+    found = None
+    if posterior.policies is not None:
+        known = [posterior.policies.top_policies]
+        if posterior.policies.sampled_policies is not None:
+            known.append(posterior.policies.sampled_policies)
+        found = np.concatenate(known)
+    times = 10 if effort == "thorough" else 1
+    return evidence_bounds(table, found, leaves=_LEAVES * times, work=_WORK * times)
+
+
+def judge(
+    posterior: Posterior, proven: EvidenceBounds | None, pareto: float | None, seed: int, effort: Effort
+) -> Judgement:
+    """Return the verdict on an answer, by the first kind of evidence that decides it."""
+    method, table = METHODS[posterior.method], posterior.view
+    findings = method.diagnose(posterior)
+    heavy = pareto is not None and pareto > _HEAVY
+    if any(finding.code == "enumerated" for finding in findings):
+        return Judgement(Verdict.TRUST, "every policy was enumerated", "", "enumeration", 0.0)
+    if proven is None or not isinstance(table, TabularMDP):
+        if heavy:
+            return Judgement(
+                Verdict.DISTRUST,
+                f"the weights have a heavy tail (Pareto k {pareto:.2f})",
+                "use more particles, or a smaller reward scale",
+            )
+        return Judgement(
+            Verdict.CARE,
+            "nothing is known to compare it with",
+            "a problem that lists its outcomes can be tabulated, and then bounded",
+        )
+    refuted = _refute(posterior, proven)
+    if refuted is not None:
+        return refuted
+    known = _known_exactly(posterior, table)
+    if known is not None:
+        return _bydistance(posterior, known.policy, known.name, heavy)
+    proof = _by_proof(posterior, table, proven)
+    if proof is not None:
+        return proof
+    if isinstance(posterior.config, TemperedConfig):
+        return _by_another_start(posterior, table, findings, seed, effort)
+    if _cost(table) > _CHEAP and effort == "default":
+        return Judgement(
+            Verdict.CARE, "no proof was found, and annealing is expensive here", "certify thoroughly"
+        )
+    trusted = _annealed(table, seed, effort)
+    if trusted.verdict is Verdict.TRUST:
+        return _bydistance(posterior, trusted.policy, "tempered answer, which is trusted", heavy)
+    return Judgement(
+        Verdict.CARE,
+        f"it is {distance_to(posterior, trusted.policy):.3f} from a tempered answer that is itself in doubt",
+        "certify thoroughly, or plan with method tempered and more policies",
+    )
+
+
+def _refute(posterior: Posterior, proven: EvidenceBounds) -> Judgement | None:
+    """Refuse an estimate of ``log Z`` that a bound contradicts."""
+    whole, estimand = posterior.policies, METHODS[posterior.method].estimand(posterior.config)
+    if whole is None or estimand.target is not Target.EXP_EXPECTED_RETURN or estimand.in_the_limit:
+        return None
+    slack = 3 * whole.log_evidence_stderr + _SLACK
+    if whole.log_evidence < proven.lower - slack:
+        return Judgement(
+            Verdict.DISTRUST,
+            f"refuted: log Z is at least {proven.lower:.3f}, and the answer says {whole.log_evidence:.3f}",
+            "a mode was missed; use method tempered, or more of its policies and moves",
+        )
+    if whole.log_evidence > proven.upper + slack:
+        return Judgement(
+            Verdict.DISTRUST,
+            f"refuted: log Z is at most {proven.upper:.3f}, and the answer says {whole.log_evidence:.3f}",
+            "use more policies; the estimate of log Z rests on a few of them",
+        )
+    return None
+
+
+class _Known(NamedTuple):
+    name: str
+    policy: Floats
+
+
+def _known_exactly(posterior: Posterior, table: TabularMDP) -> _Known | None:
+    """Return an answer that can be relied upon without a run: enumeration, or a reference file."""
+    solution = _enumerate(table)
+    if solution is not None:
+        return _Known("enumeration", solution.policy)
+    found = reference_for(posterior.mdp)
+    return None if found is None else _Known("reference posterior", found.policy)
+
+
+def _bydistance(posterior: Posterior, policy: Floats, name: str, heavy: bool) -> Judgement:
+    distance = distance_to(posterior, policy)
+    reason = f"it is {distance:.3f} from the {name}"
+    if distance <= TRUSTED:
+        return Judgement(
+            Verdict.TRUST,
+            reason + ("; its weights alone would not do" if heavy else ""),
+            "",
+            name,
+            distance,
+        )
+    verdict = Verdict.CARE if distance <= DOUBTED else Verdict.DISTRUST
+    return Judgement(verdict, reason, "use method auto, or spend more on this one", name, distance)
+
+
+def _by_proof(posterior: Posterior, table: TabularMDP, proven: EvidenceBounds) -> Judgement | None:
+    """Trust an answer near the exact marginals of policies that hold nearly all of the posterior."""
+    outside = proven.total_variation
+    if outside > TRUSTED:
+        return None
+    distance = distance_to(posterior, class_marginals(table, proven.policies)) + outside
+    if distance > TRUSTED:
+        return None
+    return Judgement(
+        Verdict.TRUST,
+        f"proven: it is at most {distance:.3f} from the posterior, of which the policies found hold at least "
+        f"{100 * (1 - outside):.1f}%",
+        "",
+        "proof",
+        distance,
+    )
+
+
+def _by_another_start(
+    posterior: Posterior, table: TabularMDP, findings: list[Diagnostic], seed: int, effort: Effort
+) -> Judgement:
+    """Judge annealing by its own errors and by a run with another seed that starts elsewhere."""
+    config, whole = posterior.config, posterior.policies
+    assert isinstance(config, TemperedConfig)
+    assert whole is not None
+    if any(finding.severity is not Severity.FACT for finding in findings):
+        return Judgement(Verdict.CARE, "its standard errors are large", "use more policies, moves or rounds")
+    other = replace(
+        config,
+        start="uniform" if config.start == "soft" else "soft",
+        rounds=config.rounds if effort == "thorough" else 2,
+        replicas=1,
+    )
+    check = infer(table, other, seed=seed + 7_001 + posterior.seed)
+    assert check.policies is not None
+    ahead = check.policies.log_evidence - whole.log_evidence
+    noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
+    distance = distance_to(posterior, policy_of(check))
+    if ahead > 4 * noise + 0.1:
+        return Judgement(
+            Verdict.DISTRUST,
+            f"a run that started elsewhere found {ahead:.2f} nats more evidence",
+            "a mode was missed; use more policies and moves",
+            "run from another start",
+            distance,
+        )
+    if distance <= TRUSTED:
+        return Judgement(
+            Verdict.TRUST,
+            f"its standard errors are small, and a run from another start is {distance:.3f} away",
+            "",
+            "run from another start",
+            distance,
+        )
+    # The other start found less: it may itself have missed what this one found.  Ask the same start again.
+    again = infer(
+        table, replace(config, moves=2 * config.moves, replicas=1), seed=seed + 9_001 + posterior.seed
+    )
+    distance = distance_to(posterior, policy_of(again))
+    verdict = Verdict.TRUST if distance <= TRUSTED and ahead < -4 * noise else Verdict.CARE
+    return Judgement(
+        verdict,
+        f"a run from another start found less evidence ({-ahead:.2f} nats), and one with twice the moves is "
+        f"{distance:.3f} away",
+        "" if verdict is Verdict.TRUST else "use more policies and moves, or a smaller reward scale",
+        "run with twice the moves",
+        distance,
+    )
+
+
+class _Annealed(NamedTuple):
+    verdict: Verdict
+    policy: Floats
+
+
+@lru_cache(maxsize=16)
+def _annealed(table: TabularMDP, seed: int, effort: Effort) -> _Annealed:
+    """Anneal, and certify that."""
+    answer = infer(table, TemperedConfig(), seed=seed + 5_001)
+    judged = judge(answer, prove(answer, effort), None, seed, effort)
+    return _Annealed(judged.verdict, policy_of(answer))
+
+
+def policy_of(posterior: Posterior) -> Floats:
+    """Return the marginal policy ``[S, A]`` of a posterior on a table, mean over seeds."""
+    probs = posterior.table_probs()
+    assert probs is not None
+    policy = probs.astype(np.float64).mean(axis=0)
+    return np.asarray(policy / policy.sum(axis=1, keepdims=True))
+
+
+def _cost(table: TabularMDP) -> int:
+    """Return about how many multiplications one evaluation of a policy takes."""
+    return int(np.prod(table.probability.shape)) * table.horizon
+
+
+@lru_cache(maxsize=16)
+def _enumerate(table: TabularMDP) -> Solution | None:
+    try:
+        return exact.policy_posterior(table, reach=False, limit=_ENUMERATED)
+    except TooLargeError:
+        return None
