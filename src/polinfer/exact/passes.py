@@ -31,20 +31,21 @@ class Layout(NamedTuple):
 def lay_out(table: TabularMDP, discount: float) -> Layout:
     """Return the table by action, then by state; nothing follows a terminal state."""
     states, actions, width = table.successor.shape
-    probability = table.probability.transpose(1, 0, 2)
     gain = np.ascontiguousarray(np.einsum("sab,sab->as", table.probability, table.reward))
     gain[:, table.absorbing] = 0.0
     gain[~table.legal_actions.T] = -np.inf
-    used = (probability > 0) & ~table.absorbing[:, None]
-    count = used.reshape(-1, width).sum(axis=1)
-    # Indices of four bytes are twice as fast to read; a table has at most 2**28 pairs.
-    kind = np.int32 if int(count.sum()) < 2**31 else np.int64
-    ends = np.concatenate([np.zeros(1, kind), np.cumsum(count, dtype=kind)])
-    data = probability[used]
-    if discount != 1:
-        data *= discount
-    index = table.successor.transpose(1, 0, 2)[used].astype(kind, copy=False)
-    return Layout(scipy.sparse.csr_array((data, index, ends), shape=(actions * states, states)), gain)
+    data = table.probability.transpose(1, 0, 2).reshape(-1)
+    # Indices of four bytes are twice as fast to read as those of eight.
+    kind = np.int32 if data.size < 2**31 else np.int64
+    index = table.successor.transpose(1, 0, 2).reshape(-1).astype(kind, copy=False)
+    ends = np.arange(0, data.size + 1, width, dtype=kind)
+    if (data == 0).any() or table.absorbing.any():
+        used = (data.reshape(actions, states, width) > 0) & ~table.absorbing[:, None]
+        count = np.add.reduce(used.reshape(-1, width), axis=1, dtype=kind)
+        ends = np.concatenate([np.zeros(1, kind), np.cumsum(count, dtype=kind)])
+        data, index = data[used.reshape(-1)], index[used.reshape(-1)]
+    move = scipy.sparse.csr_array((data * discount, index, ends), shape=(actions * states, states))
+    return Layout(move, gain)
 
 
 def optimal_value(table: TabularMDP, horizon: int, discount: float) -> Floats:
