@@ -31,7 +31,7 @@ $(DOCS_INSTALLED): $(INSTALLED)
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/polinfer plan gridworld/multimodal --reward-scale 2 --seeds 10 --out runs/demo --overwrite
+	$(BIN)/polinfer plan gridworld/multimodal --reward-scale 2 --out runs/demo --overwrite
 	@echo "look at runs/demo/policy.png: the policy in each cell (white beams) and how often it is visited (darkness)"
 
 setup: $(TEST_INSTALLED)

@@ -34,8 +34,8 @@ _UNPREFIXED: Any = tyro.conf.OmitArgPrefixes  # applied to a type that is made a
 class Plan(OutputFlags):
     """Infer the posterior over policies of one problem; print a table, draw pictures, keep a run folder.
 
-    Examples: 'polinfer plan gridworld/multimodal --seeds 25', 'polinfer plan my_mdp.npz --sweeps 5000',
-    'polinfer plan gridworld/ablation --method exact', 'polinfer plan blackjack --method sac --alpha 0.1'.
+    Examples: 'polinfer plan gridworld/multimodal --reward-scale 2', 'polinfer plan my_mdp.npz --horizon 50',
+    'polinfer plan gridworld/ablation --method vsmc --seeds 25', 'polinfer plan blackjack --method sac'.
     """
 
     problem: tyro.conf.OmitArgPrefixes[ProblemFlags]
