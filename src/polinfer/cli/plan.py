@@ -106,7 +106,7 @@ class Plan(OutputFlags):
             "run": str(folder),
         }
         write_json(folder / SUMMARY, record)
-        pictures = draw_run(posterior, evaluation, folder)
+        pictures = draw_run(posterior, evaluation, record, folder)
         if self.json:
             print_json(record)
             return

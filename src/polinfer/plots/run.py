@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -24,6 +25,7 @@ from polinfer.plots import (
     tireworld_figure,
     training_figure,
 )
+from polinfer.plots.certificate import evidence_figure
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import Advising, Blackjack, GridWorld, Tireworld
@@ -56,8 +58,13 @@ def policy_figure(
     return policy_table_figure(table, panels)
 
 
-def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write the figures of a run into `folder`; return their paths."""
+def draw_run(
+    posterior: Posterior, evaluation: Evaluation, record: dict[str, Any], folder: Path
+) -> list[Path]:
+    """Write the figures of a run into `folder`; return their paths.
+
+    `record` is what `polinfer.analysis.summary.summarise` made of it.
+    """
     figures: dict[str, Figure] = {}
     table, probs = posterior.view, posterior.table_probs()
     if isinstance(table, TabularMDP) and probs is not None and evaluation.occupancy is not None:
@@ -78,6 +85,9 @@ def draw_run(posterior: Posterior, evaluation: Evaluation, folder: Path) -> list
     trace = posterior.trace
     if len(trace) > 1:
         figures["training.png"] = training_figure(_curves(trace), trace.done, trace.unit)
+    evidence = evidence_figure(record)
+    if evidence is not None:
+        figures["certificate.png"] = evidence
     for name, figure in figures.items():
         save_figure(figure, folder / name)
     return [folder / name for name in figures]

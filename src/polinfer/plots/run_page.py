@@ -14,6 +14,7 @@ _CAPTIONS = {
     "policy.png": "The policy in each state, and how often each is visited.",
     "returns.png": "The distribution of an episode's return.",
     "training.png": "How training went.",
+    "certificate.png": "What is proven of log Z, and what was estimated.",
 }
 
 

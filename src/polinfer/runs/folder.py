@@ -35,7 +35,7 @@ from polinfer.problems.registry import Problem
 from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoint
 
 SUMMARY = "summary.json"
-FIGURES = ("policy.png", "returns.png", "training.png")
+FIGURES = ("policy.png", "returns.png", "training.png", "certificate.png")
 RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, CONFIG)
 
 
