@@ -426,6 +426,6 @@ def test_a_missing_number_of_actions_is_named() -> None:
 
 def test_a_table_proposal_and_other_objects_are_refused() -> None:
     with pytest.raises(PolinferError, match="needs a problem that fits a table"):
-        polinfer.infer(LOOP, proposal="table", sweeps=10)
+        polinfer.infer(LOOP, "wake", proposal="table", sweeps=10)
     with pytest.raises(PolinferError, match="int is neither"):
-        polinfer.infer(7, sweeps=10)  # type: ignore[arg-type]
+        polinfer.infer(7, "wake", sweeps=10)  # type: ignore[arg-type]

@@ -154,12 +154,12 @@ class Lopsided(Cracked):
 
 def test_a_state_of_another_shape_ends_in_a_sentence() -> None:
     with pytest.raises(PolinferError, match=r"state like init's, int32\[\], got int32\[2\]"):
-        polinfer.infer(Lopsided(), sweeps=50)
+        polinfer.infer(Lopsided(), "wake", sweeps=50)
 
 
 def test_a_reward_that_is_not_a_number_ends_in_a_sentence() -> None:
     with pytest.raises(PolinferError, match="not a finite number"):
-        polinfer.infer(Cracked(), sweeps=50)
+        polinfer.infer(Cracked(), "wake", sweeps=50)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_reward_that_is_not_a_number_ends_in_a_sentence() -> None:
 )
 def test_bad_values_are_named(settings: dict[str, object], words: str) -> None:
     with pytest.raises(PolinferError, match=words):
-        polinfer.infer(LOOP, **settings)  # type: ignore[arg-type]
+        polinfer.infer(LOOP, **{"method": "wake"} | settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -209,4 +209,4 @@ def test_a_table_proposal_takes_tables_of_any_size() -> None:
 
 def test_the_table_proposal_needs_a_table() -> None:
     with pytest.raises(PolinferError, match="needs a problem that fits a table"):
-        polinfer.infer(Cracked(), proposal="table", sweeps=10)
+        polinfer.infer(Cracked(), "wake", proposal="table", sweeps=10)
