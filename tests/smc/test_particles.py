@@ -16,7 +16,7 @@ from polinfer import ParticlesConfig, Posterior, exact
 from polinfer.core.errors import PolinferError
 from polinfer.smc import SweepConfig
 from polinfer.smc.lineage import committed_actions
-from polinfer.smc.particles import ParticleConfig, Population, draw_policies, marginal_policy
+from polinfer.smc.particles import ParticleConfig, WeightedPolicies, draw_policies, marginal_policy
 from polinfer.smc.record import Sweep
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -96,7 +96,7 @@ def test_a_policy_is_gathered_along_its_line_of_descent() -> None:
 
 def test_where_a_particle_never_came_its_action_is_uniform() -> None:
     fork = polinfer.make("probe/fork")
-    population = Population(
+    population = WeightedPolicies(
         np.array([[0, 1, -1, -1, -1], [1, -1, -1, -1, -1]], np.int32), np.array([0.3, 0.7]), 0.0
     )
     policy = marginal_policy(fork, population)

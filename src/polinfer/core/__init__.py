@@ -1,1 +1,1 @@
-"""What every room builds on: the protocol of a problem, errors, noise, files."""
+"""Foundations: the protocol of a problem, errors, noise, progress, files."""

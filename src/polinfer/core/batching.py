@@ -1,8 +1,8 @@
-"""Loops whose length is shared by a batch.
+"""Loops with one length for a whole batch.
 
-A loop under `vmap` runs until its last member is done, but where members differ in length JAX also selects,
-at every turn, between old and new values of everything that it carries.  Where a turn too many changes
-nothing, the length can be the batch's own: then nothing is selected.
+Under `vmap` a loop with a length per member runs to the longest, and JAX selects between the old and the new
+carry in every iteration.  If superfluous iterations change nothing, all members can use the largest length,
+and the selection is not needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import Array
 
 @jax.custom_batching.custom_vmap
 def largest_in_batch(value: Array) -> Array:
-    """Return the largest `value` ``[]`` of all batches that this is mapped over, the same for each member."""
+    """Return the maximum of `value` ``[]`` over all axes that `vmap` maps over."""
     return value
 
 

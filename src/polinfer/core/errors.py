@@ -1,7 +1,7 @@
-"""Errors that are the user's to mend.
+"""Errors that a user can correct.
 
-Each carries one sentence that names the thing and the fix.  The command line prints that sentence and exits
-with code 2; anything else is a bug of ours and keeps its traceback.
+The message is one sentence that names the cause and the fix.  The command line prints it and exits with code
+2; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 
 class PolinferError(ValueError):
-    """Base of the errors that a user can mend."""
+    """Base of the errors that a user can correct."""
 
 
 class TableError(PolinferError):
@@ -27,15 +27,15 @@ class DomainError(PolinferError):
 
 
 class TooLargeError(PolinferError):
-    """A problem beyond the reach of an exact method."""
+    """A problem that is too large for an exact method."""
 
 
 class ConformanceError(PolinferError):
-    """An MDP that does not keep the promises of the protocol."""
+    """An MDP that violates the protocol."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return ``' (did you mean ...?)'`` for a near miss, the empty string otherwise.
+    """Return ``' (did you mean ...?)'`` where a known name is similar, the empty string otherwise.
 
     Examples
     --------
@@ -56,21 +56,21 @@ def check_share(name: str, value: float) -> float:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether `value` is one real number (not a truth value), finite or not."""
+    """Return whether `value` is a real number (not a bool), finite or not."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether `value` is one whole number."""
-    # In this order: int() of a number that is not finite raises.
+    """Return whether `value` is an integer."""
+    # Finiteness first: int() of infinity or NaN raises.
     return is_number(value) and (isinstance(value, int) or bool(np.isfinite(value))) and int(value) == value
 
 
 def check_finite(name: str, value: Any) -> float:
     """Return `value` if it is one finite number; name it otherwise."""
-    # Compared before it is converted: float() of a whole number beyond all floats raises.
+    # Compared before conversion: float() of an integer that is too large raises.
     if not is_number(value) or not abs(value) <= sys.float_info.max:
         raise PolinferError(f"{name} must be a finite number, got {value!r}")
     return float(value)

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, read without running anything that is in them."""
+"""Files: atomic writes, and reads that execute nothing."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Let `write` fill a new file, then put it in the place of `path` in one step.
+    """Write a new file with `write`, then rename it to `path`.
 
     A reader sees the old file or the new one, never a part, even if the process is killed.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not tempfile: its files are private, and results are for whoever may read the folder.
+    # Not tempfile: its files are readable by the owner alone.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with temporary.open("wb") as file:
@@ -42,7 +42,7 @@ def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> Non
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as what JSON knows; a number that is not finite has no place there and becomes null."""
+    """Return `value` as types that JSON has; numbers that are not finite become null."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers formatted for tables."""
 
 from __future__ import annotations
 

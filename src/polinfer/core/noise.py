@@ -1,12 +1,12 @@
-"""Who shares randomness with whom: decided here and nowhere else.
+"""Random numbers by hashing; this module alone decides which particles share noise.
 
-Noise is a value.  A sweep has two words of its own, and every number that it needs is a hash of them and of
-what the number is for.  The noise of the query ``(s, a, k)`` -- the k-th time that action a is taken in
-state s -- depends on nothing else, so equal queries get equal successors with no table, on any number of
-particles and machines.  Without coupling the particle and the step take the place of the query.
+A sweep is seeded by two 32-bit words.  Every random number is a hash of them and of its purpose.  The noise
+of the query ``(s, a, k)``, the k-th time that action a is taken in state s, depends on nothing else, so equal
+queries have equal successors without a table, for any number of particles and machines.  Without coupling
+the noise depends on the particle and the step instead of the query.
 
-The hash is MurmurHash3 (Appleby).  JAX's own threefry generator would do as well, but costs ten times as much
-per number and, unrolled by XLA on CPU, most of the time that compiling a sweep takes.
+The hash is MurmurHash3 (Appleby).  JAX's threefry generator costs ten times as much per number, and takes
+most of the compilation time of a sweep on CPU.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def draw_world_noise(words: Array, horizon: int, particles: int, worlds: int) ->
 
 
 def world_words(noise_words: Array, world: Array) -> Array:
-    """Return the seed ``[2] uint32`` of the dynamics of one world; the first is that of a single one."""
+    """Return the seed ``[2] uint32`` of the dynamics of one world; world 0 has that of a single world."""
     return jnp.where(world == 0, noise_words, _hash(noise_words, [world]))
 
 
@@ -119,7 +119,7 @@ def _hash_once_traced(seed: Array, words: list[Array]) -> Array:
         mixed = word.astype(jnp.uint32) * jnp.uint32(0xCC9E2D51)
         mixed = _rotate(mixed, 15) * jnp.uint32(0x1B873593)
         state = _rotate(state ^ mixed, 13) * jnp.uint32(5) + jnp.uint32(0xE6546B64)
-    # The words are mixed into each other last: each of them then carries all 64 bits of the seed.
+    # The words are mixed into each other last, so that each depends on all 64 bits of the seed.
     first = _finish(state[0] + _rotate(state[1], 16))
     second = _finish(state[1] + first)
     return jnp.stack([first, second])

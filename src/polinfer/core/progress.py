@@ -1,4 +1,4 @@
-"""How a running computation reports how far it is: the same for every method and command."""
+"""Progress reports: one record for every method and command."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 
 class Report(NamedTuple):
-    """How far a computation is."""
+    """The progress of a computation."""
 
     done: float
     total: float
     unit: str  # what is counted: sweeps, steps, policies, ...
-    note: str = ""  # how it goes, for people
+    note: str = ""  # free text for the progress bar
 
 
 Progress = Callable[[Report], None]
-"""Called now and then with the latest report; an exception that it raises stops the computation."""
+"""Called repeatedly with the latest report; an exception that it raises stops the computation."""

@@ -1,7 +1,7 @@
-"""What an MDP is here: a pure simulator of discrete episodes.
+"""The MDP protocol: a pure simulator of discrete episodes.
 
-Everything in this module is unbatched and traceable by JAX.  Engines add the batch axes with `vmap`, the
-horizon with `scan`, and the sharing of noise with keys; an MDP knows nothing of either.
+Everything in this module is unbatched and traceable by JAX.  Engines add batch axes with `vmap`, the horizon
+with `scan`, and shared noise with keys; an MDP depends on none of these.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ State = Any
 
 
 class Transition(NamedTuple):
-    """What one action leads to."""
+    """The result of one action."""
 
     state: State
     reward: Array  # [] float
-    terminated: Array  # [] bool; the state absorbs and earns nothing from here on
+    terminated: Array  # [] bool; the state is absorbing and all later rewards are zero
 
 
 class Outcomes(NamedTuple):
-    """Everything that one action can lead to, with probabilities."""
+    """All possible results of one action, with probabilities."""
 
     probability: Array  # [B] float, sums to one; zero marks an unused slot
     transition: Transition  # every field with a leading axis [B]
@@ -49,12 +49,12 @@ class Ending(NamedTuple):
 class MDP(Protocol):
     """A discrete episodic Markov decision process.
 
-    The methods are pure: the same key and state give the same answer.  Terminal states absorb: from one,
-    every action leads back to it with reward zero and ``terminated`` true.  The horizon is a number that
-    belongs to the problem, but no method counts steps: engines do.  An MDP is hashable, as plain classes and
-    frozen dataclasses are: equal problems share what is compiled for them.
+    The methods are pure: the same key and state give the same result.  Terminal states are absorbing: from
+    one, every action leads back to it with reward zero and ``terminated`` true.  The horizon is part of the
+    problem, but engines count the steps, not the MDP.  An MDP is hashable, as plain classes and frozen
+    dataclasses are; equal problems share compiled programs.
 
-    `polinfer.problems.conformance.check_mdp` tries all of this on an implementation.
+    `polinfer.problems.conformance.check_mdp` checks an implementation.
     """
 
     def __hash__(self) -> int: ...
@@ -92,10 +92,10 @@ class MDP(Protocol):
 
 @runtime_checkable
 class EnumerableMDP(MDP, Protocol):
-    """An MDP that can list what may happen, so that `polinfer.tabulate` makes an exact table of it.
+    """An MDP that lists its outcomes, so that `polinfer.tabulate` can make an exact table of it.
 
-    Probabilities are best written as Python or NumPy numbers: they are then single precision in
-    simulation and double precision in a table.
+    Write probabilities as Python or NumPy numbers: they are then single precision in simulation and double
+    precision in a table.
     """
 
     def starts(self) -> Starts:
@@ -109,7 +109,7 @@ class EnumerableMDP(MDP, Protocol):
 
 @runtime_checkable
 class HasEndings(Protocol):
-    """An MDP that tells its endings apart.  Without this, reports leave out success."""
+    """An MDP that distinguishes its endings.  Without this, reports have no success probability."""
 
     @property
     def endings(self) -> tuple[Ending, ...]:
@@ -117,13 +117,13 @@ class HasEndings(Protocol):
         ...
 
     def ending(self, state: State) -> Array:
-        """Return the index of the ending that `state` is, ``[] int32``; -1 where the episode goes on."""
+        """Return the index of the ending that `state` is, ``[] int32``; -1 if it is not terminal."""
         ...
 
 
 @runtime_checkable
 class HasNames(Protocol):
-    """An MDP whose states and actions have names that people read."""
+    """An MDP whose states and actions have names."""
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -138,8 +138,8 @@ class HasNames(Protocol):
 def constant(values: Any) -> Array:
     """Return NumPy floats as a JAX array in the precision in force: single, or double under `enable_x64`.
 
-    The type is named because ``jnp.asarray`` must not be left to find it: on jax 0.10.2 it remembers the
-    precision in which an array object was first seen by a trace, and gives single precision in double mode.
+    The dtype is given explicitly: on jax 0.10.2 ``jnp.asarray`` caches the precision with which an array
+    object was first traced, and can return single precision in double mode.
     """
     return jnp.asarray(values, jax.dtypes.canonicalize_dtype(float))
 

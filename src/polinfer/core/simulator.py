@@ -1,4 +1,4 @@
-"""Simulators in plain Python: what the reference engine runs on."""
+"""The protocol of simulators in plain Python, for the reference engine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from polinfer.core.protocol import MDP
 class Simulator(Protocol):
     """An MDP in plain Python: an integer seed takes the place of the key, and states are hashable.
 
-    The methods are pure, as those of `polinfer.MDP`; after ``terminated`` none is called.  A state may hold
-    more than it is compared by -- a snapshot behind a coarser, hashable abstraction: memos and shared noise
-    then go by the abstraction, and every particle moves from its own snapshot.
+    The methods are pure, as those of `polinfer.MDP`; none is called after ``terminated``.  A state may hold
+    more than equality compares, such as a snapshot with a hashable abstraction.  Memos and shared noise then
+    depend on the abstraction, and every particle moves from its own snapshot.
     """
 
     def __hash__(self) -> int: ...
@@ -34,17 +34,17 @@ class Simulator(Protocol):
         """Draw the first state."""
 
     def step(self, seed: int, state: Any, action: int) -> tuple[Any, Any, Any]:
-        """Draw what `action` leads to: state, reward, terminated (a `polinfer.Transition` will do)."""
+        """Draw the result of `action`: state, reward, terminated, as a tuple or a `polinfer.Transition`."""
 
     def legal(self, state: Any) -> Sequence[bool]:
-        """Tell for each action whether it may be taken."""
+        """Return for each action whether it is legal."""
 
     def encode(self, state: Any) -> Sequence[float] | NDArray[np.float32]:
-        """Return the features that a network sees; a sweep does not ask for them."""
+        """Return the features that a network sees; sweeps do not use them."""
 
 
 class IdentifiedState(tuple[int, ...]):
-    """A JAX state, hashed and compared by its identity, with what its MDP says of it."""
+    """A JAX state, hashed and compared by its identity, with its legal actions and features."""
 
     state: Any
     legal: list[bool]

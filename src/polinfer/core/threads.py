@@ -1,4 +1,4 @@
-"""How many threads of a process compute."""
+"""The number of threads that XLA uses in a process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def thread_limit() -> int:
 
 @contextmanager
 def cores_shared_by(processes: int) -> Iterator[None]:
-    """Let XLA start as many threads as are one's share of the cores, in processes that begin meanwhile.
+    """Limit XLA to an equal share of the cores in processes that are started in this context.
 
-    Threads of one process that wait for those of another cost more than they bring (`benchmarks/threads.py`).
+    With more threads than cores, processes wait for one another (`benchmarks/threads.py`).
     """
     if processes == 1 or any(_is_number(os.environ.get(name, "")) for name in _VARIABLES):
         yield

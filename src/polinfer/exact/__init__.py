@@ -1,4 +1,4 @@
-"""Exact answers on tables, in double precision: what every estimator is judged by."""
+"""Exact solvers on tables, in double precision: the reference for every estimator."""
 
 from polinfer.exact.distribution import ReturnDistribution, ReturnSummary, return_distribution
 from polinfer.exact.enumeration import count_policies, decision_states, policy_posterior

@@ -1,4 +1,4 @@
-"""The policy posterior by enumeration: every deterministic policy, its exact ``J``, nothing kept.
+"""The policy posterior by enumeration of every deterministic policy with its exact ``J``.
 
 Only states in which an action can be taken within the horizon count, and only those with a choice make
 policies differ.  Policies are numbered in mixed radix and streamed in chunks through running sums in log
@@ -27,7 +27,7 @@ from polinfer.problems.tabular.table import TabularMDP, check_table
 
 DEFAULT_LIMIT = 20_000_000
 _BATCH = 128  # policies evaluated together: their matrices stay in the cache
-_CHUNK = 1 << 17  # policies per compiled call: a progress report a second or so
+_CHUNK = 1 << 17  # policies per compiled call: about one progress report per second
 _MAX_BYTES = 1 << 32
 _UNROLLED = 24  # up to this many states the sums of products are written out
 _KEPT = 1 << 23  # up to this many policies their weights are kept for sampling: 64 MiB
@@ -36,7 +36,7 @@ Target = Literal["expectation", "exponential"]
 Progress = Callable[[int, int], None]
 
 
-class _Problem(NamedTuple):
+class _Reduced(NamedTuple):
     """The decision states of a table, renumbered ``0 .. n-1``, and their choices."""
 
     move: Array  # [n, A, n], probability of moving on
@@ -187,7 +187,7 @@ def count_policies(table: TabularMDP, decision: NDArray[np.int64]) -> int:
     return math.prod(int(n) for n in table.legal_actions[decision].sum(axis=1))
 
 
-def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Problem:
+def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Reduced:
     size, num_actions = len(decision), table.num_actions
     local = np.full(table.num_states, -1)
     local[decision] = np.arange(size)
@@ -206,7 +206,7 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Problem:
     radix = legal[free].sum(axis=1)
     place = np.array([math.prod(int(r) for r in radix[:i]) for i in range(len(free))], np.int64)
     choices = np.argsort(~legal[free], axis=1, kind="stable")
-    return _Problem(
+    return _Reduced(
         move=constant(move[:, :, :-1]),
         gain=constant((probability * reward).sum(axis=-1)),
         log_move=constant(log_move[:, :, :-1]),
@@ -220,13 +220,13 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Problem:
     )
 
 
-def _empty_sums(problem: _Problem) -> _Sums:
+def _empty_sums(problem: _Reduced) -> _Sums:
     zero = jnp.zeros(())
     table = jnp.zeros((problem.free.shape[0], problem.move.shape[1]))
     return _Sums(constant(-np.inf), zero, zero, zero, zero, table, table)
 
 
-def _actions(problem: _Problem, index: Array) -> Array:
+def _actions(problem: _Reduced, index: Array) -> Array:
     """Return the policies ``[c, n]`` numbered `index` ``[c]``."""
     digit = (index[:, None] // problem.place) % problem.radix
     chosen = problem.choices[jnp.arange(problem.free.shape[0]), digit]
@@ -234,7 +234,7 @@ def _actions(problem: _Problem, index: Array) -> Array:
     return fixed.at[:, problem.free].set(chosen)
 
 
-def _expected_return(problem: _Problem, actions: Array, steps: Array) -> Array:
+def _expected_return(problem: _Reduced, actions: Array, steps: Array) -> Array:
     """Return ``J`` ``[c]`` of the policies ``[c, n]``."""
     states = jnp.arange(problem.move.shape[0])
     move, gain = problem.move[states, actions], problem.gain[states, actions]
@@ -244,7 +244,7 @@ def _expected_return(problem: _Problem, actions: Array, steps: Array) -> Array:
     return jnp.dot(value, problem.initial)
 
 
-def _log_exponential_return(problem: _Problem, actions: Array, steps: Array) -> Array:
+def _log_exponential_return(problem: _Reduced, actions: Array, steps: Array) -> Array:
     """Return ``log E exp(return)`` ``[c]``, in log space throughout."""
     states = jnp.arange(problem.move.shape[0])
     log_move, log_leave = problem.log_move[states, actions], problem.log_leave[states, actions]
@@ -258,7 +258,7 @@ def _log_exponential_return(problem: _Problem, actions: Array, steps: Array) -> 
     return jnp.logaddexp(logsumexp(value, b=problem.initial, axis=-1), stopped)
 
 
-def _visits(problem: _Problem, move: Array, steps: Array) -> Array:
+def _visits(problem: _Reduced, move: Array, steps: Array) -> Array:
     """Return the probability ``[c, f]`` of visiting each free state at a step of the horizon."""
     size = move.shape[-1]
     target = jax.nn.one_hot(problem.free, size, dtype=move.dtype)[:, :, None]  # [f, n, 1]
@@ -279,7 +279,7 @@ def _visits(problem: _Problem, move: Array, steps: Array) -> Array:
 
 @partial(jax.jit, static_argnames=("reach", "exponential", "batches"))
 def _add_chunk(
-    problem: _Problem,
+    problem: _Reduced,
     sums: _Sums,
     best: tuple[Array, Array],
     first: Array,
@@ -352,7 +352,7 @@ def _solution(
     target: Target,
     decision: NDArray[np.int64],
     count: int,
-    problem: _Problem,
+    problem: _Reduced,
     sums: _Sums,
     best: tuple[Array, Array],
     top_actions: NDArray[np.int32],

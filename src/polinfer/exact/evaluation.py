@@ -1,4 +1,4 @@
-"""What a given policy is worth: exactly, on a table, with everything that reports show."""
+"""Exact policy evaluation on a table: return, variance, occupancy, endings, entropy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class PolicyValue:
     variance: float  # of the return of one episode
     value: Floats  # [S], the expected return from each state with the whole horizon left
     occupancy: Floats  # [S], expected number of steps spent there; for terminal states, of arrivals
-    success: float | None  # None where the table does not tell its endings apart
-    endings: dict[str, float]  # the probability of each; what is missing to one was cut off at the horizon
+    success: float | None  # None where the table does not distinguish endings
+    endings: dict[str, float]  # the probability of each; the rest was cut off at the horizon
     length: float  # expected number of steps
     entropy: float  # of the policy's choices, in nats, averaged over the steps of an episode
 
@@ -39,7 +39,7 @@ class PolicyValue:
 
 
 def action_values(table: TabularMDP, value: Floats) -> Floats:
-    """Return what each action is worth, ``[S, A]``, if what follows is worth `value` ``[S]``."""
+    """Return the value of each action, ``[S, A]``, given the values `value` ``[S]`` of successors."""
     worth = (table.probability * (table.reward + np.asarray(value)[table.successor])).sum(axis=-1)
     return np.asarray(np.where(table.absorbing[:, None], 0.0, worth))
 
@@ -101,7 +101,7 @@ def check_policy(table: TabularMDP, policy: Floats | NDArray[np.integer], horizo
 
 
 def _ignore_terminal(table: TabularMDP, policy: Floats) -> Floats:
-    """Put something harmless where nothing is decided: zero times a NaN would spread."""
+    """Replace the rows of terminal states, which may hold NaN: zero times NaN is NaN."""
     return np.where(table.absorbing[:, None], uniform_policy(table), policy)
 
 
@@ -144,7 +144,7 @@ def evaluate_policy(
     moving = np.asarray(visits)  # [H, S]
     occupancy = np.where(table.absorbing, ended, moving.sum(axis=0))
     length = float(occupancy[~table.absorbing].sum())
-    # Stage by stage: a plan that looks at the clock may be certain at every step and vary between them.
+    # Stage by stage: a time-dependent policy can be deterministic at every step and vary between steps.
     per_stage = -scipy.special.xlogy(stages, stages).sum(axis=-1)  # [S] or [H, S]
     entropy = float((moving * per_stage).sum()) / length if length > 0 else 0.0
     return PolicyValue(

@@ -1,4 +1,4 @@
-"""Policies seen whole: from a sample of the posterior to what is known of it."""
+"""Summary of a sample of whole policies from the posterior."""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ def choices_of(table: TabularMDP) -> Choices:
 
 
 class Prepared(NamedTuple):
-    """A batch of policies, ready to be followed backwards through time."""
+    """A batch of policies, prepared for backward induction."""
 
     immediate: Array  # [S, P], the expected reward of each state's action
     ahead: Callable[[Array], Array]  # from values ``[S, P]`` to their expectation after one step
 
 
 class Backward(NamedTuple):
-    """Backward induction over the states in which something is decided."""
+    """Backward induction over the decision states."""
 
     prepare: Callable[[Array], Prepared]  # from actions in the choices, [n, P]
     initial: Array  # [S]
@@ -116,7 +116,7 @@ def make_visits(table: TabularMDP) -> Callable[[Array], Array]:
         def one(target: Array) -> Array:
             here = (jnp.arange(backward.initial.shape[0]) == target)[:, None]
             start = jnp.broadcast_to(here, (here.shape[0], policies.shape[1])).astype(jnp.float32)
-            # At the last step an action is still taken, so a visit can be as late as the step before it.
+            # A visit is a state in which an action is taken, so at most ``horizon - 1`` moves come before it.
             reached = jax.lax.fori_loop(
                 0, backward.horizon - 1, lambda _, value: jnp.where(here, 1.0, ahead(value)), start
             )

@@ -46,9 +46,9 @@ class Deferred(Generic[T]):
 
 
 class Result(enum.StrEnum):
-    """How far an answer can be relied upon."""
+    """How a solution was obtained, and how exact it is."""
 
-    EXACT = "exact"  # a finite computation, right up to rounding
+    EXACT = "exact"  # a finite computation, exact up to rounding
     CONVERGED = "converged"  # an iteration that came within its tolerance
     BOUND = "bound"  # the best found; `residual` is the largest amount by which it can fall short
     LEARNED = "learned"  # an estimate by a method that was trained

@@ -1,4 +1,4 @@
-"""The solvers that have a backward induction, by their names in the literature."""
+"""Solvers by backward induction, under their names in the literature."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SEARCH_LIMIT = 4_000  # single-state changes tried per round
 def finite_horizon_optimum(table: TabularMDP, horizon: int | None = None, discount: float = 1.0) -> Solution:
     """Maximise the expected return over *time-dependent* policies, by value iteration over the horizon.
 
-    No policy does better, but a stationary policy may have to do worse: near the end of the horizon the best
-    action can change.  The posterior is over stationary policies; see `stationary_optimum`.
+    This is an upper bound for stationary policies: near the end of the horizon the best action can change.
+    The posterior is over stationary policies; see `stationary_optimum`.
     """
     return solve_finite(table, "finite-horizon optimum", Objective("max"), horizon, discount)
 
@@ -35,7 +35,7 @@ def stationary_value_iteration(
 ) -> Solution:
     """Maximise the expected return without a horizon, by value iteration to a fixed point.
 
-    Without discounting this converges only if every policy worth having ends; otherwise the result says
+    Without discounting this converges only if the optimal policies terminate; otherwise the result is
     `Result.NOT_CONVERGED`.
     """
     return solve_stationary(table, "value iteration", Objective("max"), discount, tolerance, max_iterations)
@@ -44,14 +44,14 @@ def stationary_value_iteration(
 def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solution:
     """Maximise ``J`` over *stationary* deterministic policies: the mode of the policy posterior.
 
-    There is no dynamic program for this.  The greedy policies of all stages of the finite-horizon optimum
-    and of value iteration are evaluated, and the best is improved one state at a time while tables are small.
-    The finite-horizon optimum bounds what was missed: `Solution.residual` is that gap, and the result is
-    `Result.EXACT` where it is zero.  (`policy_posterior` finds the mode for certain where it can enumerate.)
+    There is no dynamic program for this.  The greedy policies of the stages of the finite-horizon optimum and
+    of value iteration are evaluated, and on small tables the best one is improved one state at a time.  The
+    finite-horizon optimum is an upper bound: `Solution.residual` is the gap, and the result is `Result.EXACT`
+    where it is zero.  (`policy_posterior` finds the mode with certainty where it can enumerate.)
     """
     bound = finite_horizon_optimum(table, horizon)
     steps = bound.iterations
-    # Greedy policies far from the end of the horizon are alike; a few stages stand for all.
+    # Greedy policies far from the end of the horizon hardly differ, so a few stages are enough.
     picked = np.unique([0, 1, 2, steps // 4, steps // 2, 3 * steps // 4, steps - 1])
     candidates = greedy_actions(table, steps, 1.0)[picked[picked < steps]]
     endless = stationary_value_iteration(table, max_iterations=10 * steps + 100)
@@ -92,8 +92,8 @@ def soft_value_iteration(
 ) -> Solution:
     """Maximise expected return plus `alpha` times the policy's entropy, over the horizon.
 
-    Entropy is counted, not relative to the uniform policy, as in soft actor-critic: with a large `alpha`
-    staying alive pays.  The policy depends on time.
+    Entropy is absolute, not relative to the uniform policy, as in soft actor-critic: with a large `alpha`
+    longer episodes have a higher objective.  The policy depends on time.
     """
     solution = solve_finite(table, "soft", Objective("soft", alpha=_check_alpha(alpha)), horizon, discount)
     return _with_setting(solution, "alpha", alpha)
@@ -108,8 +108,8 @@ def soft_stationary(
 ) -> Solution:
     """Maximise expected return plus `alpha` times entropy without a horizon.
 
-    This is the fixed point that soft actor-critic aims at.  Without discounting it exists only where staying
-    alive does not pay for ever; the result says `Result.NOT_CONVERGED` otherwise.
+    This is the fixed point of soft actor-critic.  Without discounting it exists only where the entropy bonus
+    of never ending is bounded; otherwise the result is `Result.NOT_CONVERGED`.
     """
     solution = solve_stationary(
         table,
@@ -125,8 +125,8 @@ def soft_stationary(
 def control_as_inference(table: TabularMDP, horizon: int | None = None) -> Solution:
     """Condition a uniformly acting agent on optimality variables with likelihood ``exp(reward)``.
 
-    The realised return is exponentiated before the average over transitions is taken, so luck counts as
-    evidence (target 3: risk seeking).  `Solution.objective` is the log evidence of that model.
+    The realised return is exponentiated before the average over transitions is taken, which seeks risk
+    (target 3).  `Solution.objective` is the log evidence of that model.
     """
     return solve_finite(table, "control as inference", Objective("prior", risk=1.0), horizon, 1.0)
 

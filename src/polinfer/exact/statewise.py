@@ -22,10 +22,10 @@ def statewise_posterior(
 ) -> Solution:
     """Return ``Pr[pi(s) = a]`` under ``exp(J)`` with `s` as the start, for every `s`.
 
-    Where the start of a problem is drawn, a sweep conditions on one start, and this is what its first choice
-    tends to.  The policies over the states that can follow `s` are enumerated, so problems with many starts
-    can have an answer that the posterior over all states together is too large for.  No state may be visited
-    twice: what can follow is then found once and not for every step of the horizon.
+    With a random start a sweep conditions on one start, and the marginal of its first choice tends to this.
+    Only the policies over the states that can follow `s` are enumerated, so this is feasible for problems
+    with many starts whose joint posterior is too large.  No state may be visited twice, so that the states
+    that can follow do not depend on time.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def statewise_posterior(
 def gibbs_policy(table: TabularMDP) -> Solution:
     """Return the policy with ``pi(a|s)`` in proportion to ``exp(Q(s, a))``, `Q` being its own return.
 
-    It takes the policy after `s` for independent of the choice in `s`, and its mean for the whole of it: the
-    statewise posterior, with what follows averaged inside the exponent.  Without cycles one pass finds it.
+    This is a mean-field approximation of the statewise posterior: returns are averaged over the later choices
+    inside the exponent.  Without cycles one pass finds it.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def gibbs_policy(table: TabularMDP) -> Solution:
 
 
 def _descendants(table: TabularMDP) -> tuple[list[int], NDArray[np.bool_]]:
-    """Return the states in which something is decided, last ones first, and which of them follow which."""
+    """Return the decision states, last ones first, and which of them can follow which."""
     acting = np.flatnonzero(~table.absorbing)
     possible = (table.probability > 0) & table.legal_actions[:, :, None]
     followers = {
@@ -124,8 +124,8 @@ def _choice(table: TabularMDP, state: int, below: list[int], limit: int) -> Floa
         raise TooLargeError(
             f"{table.state_names[state]}: {total:,} policies can follow, more than the limit of {limit:,}"
         )
-    # Policies are numbered with the last state as the lowest digit: what follows a state has a value for each
-    # way to choose in the states up to it, and repeats itself from there on.
+    # Policies are numbered with the last state as the lowest digit, so the values of a state are periodic
+    # with the number of ways to choose in the states up to it.
     value: dict[int, Floats] = {}
     ways = 1
     for s, legal in zip(below, actions, strict=True):

@@ -1,8 +1,8 @@
 """Target 2 by brute force: the posterior averaged over worlds, ``E_w[softmax R_w]``.
 
 A *world* fixes the outcome of every query ``(s, a, k)``: the k-th time that action a is taken in state s.
-A sweep with many particles and one world, averaged over sweeps, tends to this and not to the paper's
-definition.  Only tiny problems can be enumerated this way; that is enough for an oracle.
+The weighted particles of sweeps with one world, averaged over sweeps, tend to this and not to the paper's
+definition.  Only tiny problems can be enumerated this way, for tests.
 """
 
 from __future__ import annotations

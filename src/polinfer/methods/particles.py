@@ -26,7 +26,7 @@ from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.config import DynamicsFields, ResamplingScheme, SweepConfig
-from polinfer.smc.particles import ParticleConfig, Population, combine, run_population
+from polinfer.smc.particles import ParticleConfig, WeightedPolicies, combine, run_population
 from polinfer.smc.proposal import TableProposal
 
 
@@ -181,7 +181,7 @@ def _name(number: int) -> str:
     return f"{number:06d}"
 
 
-def _arrays(population: Population) -> Arrays:
+def _arrays(population: WeightedPolicies) -> Arrays:
     return {
         "actions": population.actions,
         "weight": population.weight,
@@ -189,8 +189,8 @@ def _arrays(population: Population) -> Arrays:
     }
 
 
-def _read(blocks: Mapping[str, Arrays], number: int) -> Population:
+def _read(blocks: Mapping[str, Arrays], number: int) -> WeightedPolicies:
     found = blocks.get(_name(number))
     if found is None or found.keys() != {"actions", "weight", "log_evidence"}:
         raise PolinferError(f"sweep {number} of the checkpoint is missing or damaged; start the run again")
-    return Population(found["actions"], found["weight"], float(found["log_evidence"]))
+    return WeightedPolicies(found["actions"], found["weight"], float(found["log_evidence"]))

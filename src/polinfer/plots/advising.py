@@ -27,8 +27,8 @@ from polinfer.plots.panels import PolicyPanel, check_panels, panel_figure
 from polinfer.plots.policy import check_occupancy, mean_policy
 from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE, wrap_text
 from polinfer.problems.domains.advising import Advising
+from polinfer.problems.domains.bitsets import BITS, num_words
 from polinfer.problems.domains.ippc2014 import Curriculum
-from polinfer.problems.domains.words import BITS, num_words
 from polinfer.problems.tabular.table import TabularMDP
 
 _SCALE = (0.86, 0.62)  # inches between columns and between rows

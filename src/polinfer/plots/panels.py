@@ -53,7 +53,7 @@ def panel_figure(
 
 
 def check_panels(panels: Sequence[PolicyPanel]) -> Sequence[PolicyPanel]:
-    """Return `panels` if each is one, with a clear word for the common slip of giving a single panel."""
+    """Return `panels` if each is one; refuse a single panel that is not in a sequence."""
     if isinstance(panels, PolicyPanel):
         raise PolinferError("panels must be a sequence of PolicyPanel, got a single one: write [panel]")
     return panels

@@ -1,4 +1,4 @@
-"""The answer as a function of the reward scale."""
+"""The posterior as a function of the reward scale."""
 
 from __future__ import annotations
 

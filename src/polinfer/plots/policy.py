@@ -1,4 +1,4 @@
-"""Policies of problems that are no grids, as heat maps: states down, actions across."""
+"""Heat maps of policies: states down, actions across."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polinfer.problems.tabular.table import TabularMDP
 
 MAX_STATES = 40
 MAX_ACTIONS = 40
-_MAX_NUMBERS = 240  # cells of a panel; with more, colours and a colour bar speak instead
+_MAX_NUMBERS = 240  # cells of a panel; with more, a colour bar replaces the numbers
 _CELL_HEIGHT = 0.19  # inches
 _NAME = 26  # letters of a state's or action's name
 
@@ -143,7 +143,7 @@ def _draw(ax: Axes, policy: Floats, legal: NDArray[np.bool_], numbers: bool) -> 
 
 
 def _number(p: float) -> str:
-    """Write a probability; what two decimals cannot tell from certain has none."""
+    """Format a probability with two decimals; 0 and 1 without decimals."""
     text = f"{p:.2f}"
     return text[0] if text in ("0.00", "1.00") else text
 

@@ -1,4 +1,4 @@
-"""What is earned: the distribution of returns, and how training went."""
+"""Figures of the distribution of returns and of the course of training."""
 
 from __future__ import annotations
 

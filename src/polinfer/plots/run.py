@@ -36,7 +36,7 @@ from polinfer.problems.tabular.table import TabularMDP
 def policy_figure(
     mdp: Problem, table: TabularMDP, panels: list[PolicyPanel], optimal: Collection[str] = ()
 ) -> Figure:
-    """Draw policies given in table order: in the way of their domain, or else as heat maps.
+    """Draw policies given in table order: by the figure of their domain, or else as heat maps.
 
     A Blackjack chart shows the margins of the panels whose titles are `optimal`.
     """

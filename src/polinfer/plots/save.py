@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import write_atomically
 
-# What differs from run to run is left out: the same figure gives the same PNG and PDF, byte for byte.  An
-# SVG still has random identifiers in it, unless the global `svg.hashsalt` of matplotlib is set.
+# Metadata that differ from run to run are omitted: the same figure gives the same PNG and PDF, byte for byte.
+# An SVG still has random identifiers in it, unless the global `svg.hashsalt` of matplotlib is set.
 _OPTIONS: dict[str, dict[str, Any]] = {
     ".png": {"dpi": 160, "metadata": {"Software": None}},
     ".svg": {"dpi": 300, "metadata": {"Date": None}},
@@ -20,7 +20,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write `figure` as PNG, SVG or PDF, whichever the suffix of `path` says, whole or not at all.
+    """Write `figure` as PNG, SVG or PDF, whichever the suffix of `path` says, atomically.
 
     Examples
     --------

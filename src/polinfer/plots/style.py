@@ -1,4 +1,4 @@
-"""The look that all figures share.
+"""The style that all figures share.
 
 Sizes and colours are given to each artist by name: matplotlib's own way, `rcParams`, is one global table, and
 figures are drawn from several threads.

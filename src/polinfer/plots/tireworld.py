@@ -25,9 +25,9 @@ from polinfer.exact.solution import Floats
 from polinfer.plots.panels import PolicyPanel, check_panels, panel_figure
 from polinfer.plots.policy import check_occupancy, mean_policy
 from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE
+from polinfer.problems.domains.bitsets import num_words
 from polinfer.problems.domains.gridworld import CELL_COLOURS
 from polinfer.problems.domains.tireworld import Tireworld, locations_of
-from polinfer.problems.domains.words import num_words
 from polinfer.problems.tabular.table import TabularMDP
 
 _NODE = 0.2  # the radius of a location
@@ -211,6 +211,6 @@ def _circles(ax: Axes, at: Floats, radius: float, label: str, **look: Any) -> No
 
 
 def _number(value: float) -> str:
-    """Write two decimals; what they cannot tell from zero or one has none."""
+    """Format a share with two decimals; 0 and 1 without decimals."""
     text = f"{value:.2f}"
     return text[0] if text in ("0.00", "1.00") else text

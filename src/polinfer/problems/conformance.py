@@ -1,4 +1,4 @@
-"""`check_mdp`: whether an MDP keeps the promises that engines rely on.
+"""`check_mdp`: whether an MDP satisfies the protocol that engines rely on.
 
 Run it on your own MDP before planning with it.  Every failure is a `ConformanceError` whose sentence says
 what to change.
@@ -18,7 +18,7 @@ from polinfer.core.protocol import MDP, EnumerableMDP, HasEndings, HasNames, Sta
 
 
 class Conformance(NamedTuple):
-    """What `check_mdp` saw on its way."""
+    """Counts of what `check_mdp` simulated."""
 
     episodes: int
     steps: int
@@ -27,11 +27,11 @@ class Conformance(NamedTuple):
 
 
 def check_mdp(mdp: MDP, *, episodes: int = 64, seed: int = 0) -> Conformance:
-    """Try every promise of the `MDP` protocol along random episodes.
+    """Check the `MDP` protocol along random episodes.
 
     Checked are shapes and types, purity (equal key, equal outcome), that it runs under `jit` and `vmap`,
-    that terminal states absorb and earn nothing, that identities are equal iff the states are, that some
-    action is always legal, that numbers are finite, and, where the MDP lists its outcomes, that they are
+    that terminal states are absorbing and earn nothing, that identities are equal iff the states are, that
+    some action is always legal, that numbers are finite, and, where the MDP lists its outcomes, that they are
     probabilities and agree with what `step` does.
 
     Raises
@@ -85,9 +85,9 @@ def _fail(advice: str) -> ConformanceError:
 
 
 def check_shapes(mdp: MDP) -> None:
-    """Check what can be seen without running anything: attributes, shapes and types.
+    """Check attributes, shapes and types, without simulating.
 
-    Engines call this first: its sentences say what a failure deep inside a compiled loop would hide.
+    Engines call this first, because its messages are clearer than those of a failure in a compiled loop.
     """
     _check_attributes(mdp)
     _check_methods(mdp)
@@ -175,7 +175,7 @@ def _random_episodes(mdp: MDP, episodes: int, seed: int) -> _Trace:
             state, over = carry
             key_action, key_move = jax.random.split(key_step)
             legal = mdp.legal(state)
-            # Where nothing is legal any action goes; the check that follows says so.
+            # Where nothing is legal any action is taken; a later check reports it.
             logits = jnp.where(legal | ~legal.any(), 0.0, -jnp.inf)
             action = jax.random.categorical(key_action, logits).astype(jnp.int32)
             moved = mdp.step(key_move, state, action)
@@ -183,7 +183,7 @@ def _random_episodes(mdp: MDP, episodes: int, seed: int) -> _Trace:
             return (moved.state, over | moved.terminated), seen
 
         start = (mdp.init(key_init), jnp.asarray(False))
-        # Two steps beyond the horizon: the horizon belongs to the engine, not to the MDP.
+        # Two steps beyond the horizon: the MDP itself must not count steps.
         return jax.lax.scan(step, start, jax.random.split(key_steps, mdp.horizon + 2))[1]
 
     keys = jax.random.split(jax.random.key(seed), episodes)

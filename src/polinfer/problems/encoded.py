@@ -1,4 +1,4 @@
-"""Plain-Python states as arrays: what a network, and everything compiled, sees of a simulator."""
+"""States of plain-Python simulators as arrays, for networks and compiled code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polinfer.core.simulator import Simulator
 
 
 class EncodedState(NamedTuple):
-    """What a simulator says of a state."""
+    """The features and legal actions of a simulator's state."""
 
     features: Any  # [F] float32
     legal: Any  # [A] bool
@@ -26,7 +26,7 @@ class EncodedState(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedView:
-    """A simulator in the form of an MDP that can be asked about states, but does not move."""
+    """A simulator as an MDP without transitions: only features, identities and legal actions."""
 
     simulator: Simulator
 
@@ -46,9 +46,9 @@ class EncodedView:
         return len(self.simulator.encode(self.simulator.init(0)))
 
     def of(self, state: Any) -> EncodedState:
-        """Encode a state of the simulator, and check what it says.
+        """Encode a state of the simulator and check the result.
 
-        States that a network cannot tell apart get one identity, and so one action of a sampled policy.
+        States with equal features and legal actions have one identity, so one action of a sampled policy.
         """
         features = np.asarray(self.simulator.encode(state), np.float32)
         if features.shape != (self.num_features,) or not np.isfinite(features).all():
@@ -65,7 +65,7 @@ class EncodedView:
         return EncodedState(features, legal, np.frombuffer(digest, np.int32))
 
     def nothing(self) -> EncodedState:
-        """Return a state that stands for one that nobody asks about."""
+        """Return a placeholder state: zero features, all actions legal."""
         return EncodedState(
             np.zeros(self.num_features, np.float32),
             np.ones(self.num_actions, np.bool_),

@@ -45,7 +45,7 @@ class Spec(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """A way to make problems that live elsewhere: ``scheme:address``."""
+    """A way to make problems of other packages: ``scheme:address``."""
 
     name: str
     factory: Callable[..., Problem]  # from an address and options
@@ -104,10 +104,9 @@ def list_domains() -> dict[str, Domain]:
 def make(name: str, **options: Any) -> Any:
     """Make the problem that `name` stands for.
 
-    That is a registered domain, a ``.npz`` or ``.json`` table file, or the address of a problem that lives
-    elsewhere: ``gym:FrozenLake-v1``.  The result is a `polinfer.MDP`, or a `polinfer.smc.Simulator` where
-    the problem is played by a simulator in plain Python.  Every domain takes ``reward_scale`` (a factor on
-    every reward) and ``horizon``.
+    That is a registered domain, a ``.npz`` or ``.json`` table file, or the address of a problem of another
+    package, such as ``gym:FrozenLake-v1``.  The result is a `polinfer.MDP`, or a `polinfer.Simulator` in
+    plain Python.  Every domain takes ``reward_scale`` (a factor on every reward) and ``horizon``.
 
     Examples
     --------

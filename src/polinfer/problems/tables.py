@@ -1,4 +1,4 @@
-"""Which form of a problem the engines run on: its own simulator, or a table made of it."""
+"""The representation of a problem that engines run on: its own simulator, or a table of it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
 
 
 def shared_table(mdp: object) -> TabularMDP:
-    """Return `mdp` as a table of any size; a small one is the one that training has."""
+    """Return `mdp` as a table of any size; small tables are shared with training."""
     known = table_of(mdp) if isinstance(mdp, MDP) and not isinstance(mdp, TabularMDP) else None
     return tabulate(mdp) if known is None else known

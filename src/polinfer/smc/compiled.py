@@ -24,7 +24,7 @@ from polinfer.smc.worlds import run_world_sweep
 
 
 class _Particles(NamedTuple):
-    """What a step hands to the next; everything here is copied when particles are resampled."""
+    """The carry of the scan; all of it is copied when particles are resampled."""
 
     state: State  # [N, ...]
     over: Array  # [N] bool
@@ -109,7 +109,7 @@ def run_sweep_from_noise(
             ),
             over=over[ancestor],
             seen=jax.lax.dynamic_update_index_in_dim(particles.seen, identity, t, 0)[:, ancestor],
-            # Where the episode is over nothing is remembered: -1 matches no visit.
+            # After the end of an episode -1 is stored, which matches no visit.
             taken=jax.lax.dynamic_update_index_in_dim(particles.taken, jnp.where(active, action, -1), t, 0)[
                 :, ancestor
             ],

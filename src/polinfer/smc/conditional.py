@@ -1,20 +1,19 @@
-"""Conditional sweeps: the evidence of a sweep's worlds, bounded from both sides.
+"""Conditional SMC: upper and lower bounds on the evidence of a sweep's worlds.
 
-The logarithm of an unbiased estimate is on average too small, so ``E[log Z-hat]`` is below ``log Z_w``, the
-evidence in the worlds w of the sweep.  A *conditional* sweep (Andrieu, Doucet and Holenstein 2010) keeps one
-policy through all resampling; where that is a draw from the posterior in the same worlds,
-``p(pi | w) ∝ exp(R_w(pi))``, the sweep is on average too good, and ``E[log Z-hat]`` is *above* ``log Z_w``
-(Grosse, Ghahramani and Adams 2015).
+By Jensen's inequality ``E[log Z-hat]`` is at most ``log Z_w``, the evidence in the worlds w of the sweep.  A
+*conditional* sweep (Andrieu, Doucet and Holenstein 2010) keeps one policy through all resampling.  If that
+policy is a draw from the posterior in the same worlds, ``p(pi | w) ∝ exp(R_w(pi))``, ``E[log Z-hat]`` of the
+conditional sweep is at least ``log Z_w`` (Grosse, Ghahramani and Adams 2015).
 
-The draw is found by particle Gibbs: the first sweep's own choice, passed on through conditional sweeps in its
-worlds, each of which leaves the posterior as it is.  So the upper bound is as good as these few rounds mix;
-a policy that no sweep ever finds is missing from both bounds.
+The draw is approximated by particle Gibbs: a particle of the first sweep, then conditional sweeps in its
+worlds, each of which leaves the posterior invariant.  The upper bound depends on how well these few rounds
+mix; a policy that no sweep finds is missing from both bounds.
 
-With exact weights (`polinfer.smc.weights`) the posterior is the same in all worlds, and what is bounded is
-the paper's ``log Z``.
+With exact weights (`polinfer.smc.weights`) the posterior is the same in all worlds, and the bounds are on the
+paper's ``log Z``.
 
-Worlds and proposals are fixed, so a particle is known by the uniforms that drew its actions: to keep a policy
-is to sweep on noise whose first particle has them.  No engine needs to know.
+Worlds and proposals are fixed, so the uniforms that drew its actions determine a particle.  A policy is kept
+by sweeping on noise whose first particle has these uniforms; the engines are unchanged.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ class Bracket(NamedTuple):
 
     @property
     def upper(self) -> Array:
-        """The bound from above, ``[]``: the second half of the rounds, when the first have mixed."""
+        """The upper bound, ``[]``: the mean over the second half of the rounds."""
         return self.conditional[self.conditional.shape[0] // 2 :].mean()
 
 
 class Lineage(NamedTuple):
-    """What decides a particle's actions from the first step to the last."""
+    """The random numbers that determine a particle's actions."""
 
     action: Array  # [T, M] uniform
     refresh: Array  # [T, M] uniform
@@ -66,7 +65,7 @@ class Lineage(NamedTuple):
 
 
 def can_condition(config: SweepConfig) -> bool:
-    """Return whether a policy can be kept: particles must share their worlds and starts."""
+    """Return whether conditional sweeps are possible: particles must share worlds and starts."""
     return config.coupled and config.start != "independent"
 
 
@@ -105,7 +104,7 @@ def bracket_evidence(
 
 
 class _Final(NamedTuple):
-    """How a sweep weighs its last particles."""
+    """The final weights of a sweep."""
 
     log_weight: Array  # [N]
     log_evidence: Array  # []

@@ -1,4 +1,4 @@
-"""The settings of a sweep, in groups: a method's configuration is put together from those that it has."""
+"""The settings of a sweep, in groups from which the configurations of methods are composed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ResamplingFields:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoFields:
-    """Whether a particle keeps to the action that it has drawn for a state."""
+    """Whether a particle reuses the action that it has drawn for a state."""
 
     deterministic: bool = True
     """Reuse the action of a state when it is visited again; off for the paper's ablation."""
@@ -42,7 +42,7 @@ class MemoFields:
 
 @dataclass(frozen=True, kw_only=True)
 class WorldFields:
-    """How many realisations of the dynamics a policy is judged in."""
+    """The number of worlds in which the return of a policy is averaged."""
 
     worlds: int = 1
     """Realisations of the dynamics that each particle is rolled through at once; its weight counts their
@@ -57,7 +57,8 @@ class DynamicsFields:
     """Share the realised dynamics among particles; off for the paper's ablation."""
     start: Start = "shared"
     """Where the first state is drawn: one for all particles and worlds (shared), one for each world
-    (averaged), or one for each particle (independent: no posterior of interest, lucky starts win)."""
+    (averaged), or one for each particle (independent: particles with lucky starts get the weight, so the
+    target is no posterior of the problem)."""
 
 
 @dataclass(frozen=True, kw_only=True)

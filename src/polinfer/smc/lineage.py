@@ -1,4 +1,4 @@
-"""Genealogy of a sweep: which particle of each step a last one descends from."""
+"""Genealogy of a sweep: the ancestors of the final particles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from polinfer.smc.record import Sweep
 
 
 def lineages(sweep: Sweep) -> Array:
-    """Return the ancestor at every step of each last particle, ``[T, N] int32``.
+    """Return the ancestor of each final particle at every step, ``[T, N] int32``.
 
     Nothing is resampled after the last step, so its own ancestors are not looked at.
     """
@@ -24,7 +24,7 @@ def lineages(sweep: Sweep) -> Array:
 
 
 def committed_actions(sweep: Sweep, num_states: int) -> Array:
-    """Return the actions that each last particle's line has drawn, ``[N, S]``; -1 where it drew none."""
+    """Return the actions that each final particle's lineage has drawn, ``[N, S]``; -1 where it drew none."""
     slot = jnp.arange(sweep.ancestor.shape[1])[None, :, None]
     # One draw per state and particle, so no two of them meet.
     row = jnp.where(along(sweep, sweep.drawn), along(sweep, sweep.state), num_states)
@@ -33,6 +33,6 @@ def committed_actions(sweep: Sweep, num_states: int) -> Array:
 
 
 def along(sweep: Sweep, field: Array) -> Array:
-    """Return a field of the record along the lines of the last particles, ``[T, N, M]``."""
+    """Return a field of the record along the lineages of the final particles, ``[T, N, M]``."""
     steps, count = sweep.ancestor.shape
     return jnp.take_along_axis(field.reshape(steps, count, -1), lineages(sweep)[:, :, None], axis=1)

@@ -1,8 +1,8 @@
-"""The particle posterior: a sweep's own weighted policies as the answer, without a network.
+"""The particle posterior: the weighted policies of sweeps, without a network.
 
-The weighted policies of one sweep are a sample of the posterior (target 1): with exact weights, see
-`polinfer.smc.weights`, or as its worlds grow many.  Sweeps are independent, so standard errors come from
-the spread between them.
+The weighted policies of one sweep are a sample of the posterior (target 1) with exact weights
+(`polinfer.smc.weights`), or in the limit of many worlds.  Sweeps are independent, so standard errors are
+taken over them.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class ParticleConfig:
             )
 
 
-class Population(NamedTuple):
+class WeightedPolicies(NamedTuple):
     """The weighted policies of one sweep."""
 
-    actions: NDArray[np.int32]  # [N, S]; with weights from worlds, -1 where the particle never came
+    actions: NDArray[np.int32]  # [N, S]; with weights from worlds, -1 in states not visited
     weight: Floats  # [N], sums to one
     log_evidence: float
 
 
 def run_population(
     table: TabularMDP, config: ParticleConfig, seed: int, number: int, start: Floats | None = None
-) -> Population:
+) -> WeightedPolicies:
     """Run one sweep; return its weighted policies.
 
     Actions are drawn from the policy `start` ``[S, A]``, or uniformly, and weighed for it.
@@ -77,15 +77,15 @@ def run_population(
 
 
 def combine(
-    table: TabularMDP, config: ParticleConfig, populations: list[Population], seed: int
+    table: TabularMDP, config: ParticleConfig, populations: list[WeightedPolicies], seed: int
 ) -> tuple[Floats, PolicyPosterior]:
-    """Return the marginal policy ``[S, A]`` and what independent sweeps tell of whole policies."""
+    """Return the marginal policy ``[S, A]`` and the posterior over whole policies from independent sweeps."""
     marginals = np.stack([marginal_policy(table, population) for population in populations])
     evidence = np.array([population.log_evidence for population in populations])
     log_evidence, log_evidence_stderr = pool(evidence)
     share = sweep_shares(evidence, config.weights)
     random = np.random.default_rng(seed)
-    # At least one of each sweep, so that each has a mean of its own.
+    # At least one of each sweep, so that each sweep has a mean.
     counts = np.maximum(1, np.rint(_DRAWN * share).astype(np.int64))
     drawn = [draw_policies(table, *of, random) for of in zip(populations, counts.tolist(), strict=True)]
     sample = np.concatenate(drawn)
@@ -109,10 +109,11 @@ def combine(
 
 
 def sweep_shares(log_evidence: Floats, weights: Weights) -> Floats:
-    """Return how much each sweep counts, ``[K]``, summing to one.
+    """Return the weight of each sweep, ``[K]``, summing to one.
 
-    With exact weights all estimate one ``Z``, and count by their estimates: numerator and denominator are
-    then unbiased.  The evidence of a sweep's worlds tells how lucky those are, so without they count alike.
+    With exact weights all sweeps estimate the same ``Z`` and are weighted by their estimates, which makes
+    numerator and denominator unbiased.  Otherwise ``Z-hat`` depends on the sweep's worlds, and the weights
+    are equal.
     """
     if weights == "worlds":
         return np.full(len(log_evidence), 1.0 / len(log_evidence))
@@ -128,8 +129,8 @@ def average_sweeps(values: Floats, share: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt((apart**2).sum(axis=0) * count / (count - 1))
 
 
-def marginal_policy(table: TabularMDP, population: Population) -> Floats:
-    """Return ``Pr[pi(s) = a]`` ``[S, A]``; where a particle never came, its action is uniform."""
+def marginal_policy(table: TabularMDP, population: WeightedPolicies) -> Floats:
+    """Return ``Pr[pi(s) = a]`` ``[S, A]``; in states that a particle did not visit its action is uniform."""
     even = uniform_policy(table)
     policy = np.zeros((table.num_states, table.num_actions))
     for action in range(table.num_actions):
@@ -138,9 +139,9 @@ def marginal_policy(table: TabularMDP, population: Population) -> Floats:
 
 
 def draw_policies(
-    table: TabularMDP, population: Population, count: int, random: np.random.Generator
+    table: TabularMDP, population: WeightedPolicies, count: int, random: np.random.Generator
 ) -> NDArray[np.int32]:
-    """Draw whole policies ``[count, S]``; where a particle never came, an action is drawn uniformly."""
+    """Draw whole policies ``[count, S]``; in states that a particle did not visit actions are uniform."""
     picked = random.choice(len(population.weight), count, p=population.weight)
     drawn = population.actions[picked]
     legal = table.legal_actions
@@ -150,16 +151,20 @@ def draw_policies(
     return np.where(drawn >= 0, drawn, fresh).astype(np.int32)
 
 
-def _sweep(table: TabularMDP, config: ParticleConfig, seed: int, number: int, log_q: Array) -> Population:
+def _sweep(
+    table: TabularMDP, config: ParticleConfig, seed: int, number: int, log_q: Array
+) -> WeightedPolicies:
     words = derive_words(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
     if config.weights == "exact":
         weighed = _run_exactly(table, config.sweep)(words, log_q)
         weight = np.exp(np.asarray(weighed.log_weight, np.float64))
-        return Population(np.asarray(weighed.actions), weight / weight.sum(), float(weighed.log_evidence))
+        return WeightedPolicies(
+            np.asarray(weighed.actions), weight / weight.sum(), float(weighed.log_evidence)
+        )
     record = _run(table, config.sweep)(words, log_q)
     last = np.asarray(record.log_weight[-1], np.float64)
     weight = np.exp(last - last.max())
-    return Population(
+    return WeightedPolicies(
         np.asarray(committed_actions(record, table.num_states)),
         weight / weight.sum(),
         float(record.log_evidence),

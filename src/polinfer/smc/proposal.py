@@ -46,7 +46,7 @@ class NetworkProposal(eqx.Module):
         """Return a network with random hidden layers.
 
         Weights are uniform within ``1/sqrt(inputs)``.  With `zero_last` the last layer is zero, so that
-        training starts from the uniform policy.  NumPy draws them: nothing needs to be compiled for it.
+        training starts from the uniform policy.  They are drawn by NumPy, which needs no compilation.
         """
         random = np.random.default_rng(seed)
         sizes = [features, *[width] * depth, actions]
@@ -99,7 +99,7 @@ def log_policy(logits: Array, legal: Array) -> Array:
 
 
 def log_proposal_of(mdp: MDP, proposal: Proposal, by_table: bool) -> Callable[[Any], Array]:
-    """Return the function from a state to ``log q`` that an engine needs.
+    """Return the function from a state to ``log q``.
 
     On a table the network is evaluated once for all states instead of at every step of every particle.
     """
@@ -123,7 +123,7 @@ def table_log_policy(table: TabularMDP, proposal: Proposal) -> Array:
     """Return ``log q`` of all states of a table, ``[S, A]``."""
     states = jnp.arange(table.num_states)
 
-    # A large table in parts: its one-hot features would be a matrix of all states by all states.
+    # A large table in parts: its one-hot features are a matrix ``[S, S]``.
     large = table.num_states > _STATES_AT_ONCE
     rows = (
         jax.lax.map(partial(_logits, table, proposal), states, batch_size=_STATES_AT_ONCE)

@@ -1,4 +1,4 @@
-"""What a sweep leaves behind: the one type that both engines produce and every objective reads."""
+"""The record of a sweep, which both engines produce and every objective reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Sweep(NamedTuple):
     Particle i of step t+1 continues particle ``ancestor[t, i]`` of step t.
     """
 
-    state: Any  # [T, N, ...] the state in which the particle stands
+    state: Any  # [T, N, ...] the state of the particle
     action: Any  # [T, N] int32, the action it takes
     drawn: Any  # [T, N] bool, the action was drawn from the proposal: a first visit (or a refresh)
     active: Any  # [T, N] bool, the episode had not ended before the step

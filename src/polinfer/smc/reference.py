@@ -1,11 +1,11 @@
 """The reference engine: Algorithm 1 line by line, with dicts, for any simulator written in plain Python.
 
-Names and line numbers are those of the paper's algorithm.  Nothing is shared with the compiled engine but the
-settings and the record, so that a test can replay the one's random decisions in the other.  Steps and
-particles are counted from 0, as in the record; the visit count `k` of a query starts at 1, as in the paper.
+Names and line numbers are those of the paper's algorithm.  Only the settings and the record are shared with
+the compiled engine, so that a test can replay the random decisions of one in the other.  Steps and particles
+are counted from 0, as in the record; the visit count `k` of a query starts at 1, as in the paper.
 
-The paper has one world.  With several, a particle serves them in order, and each is a visit of its own, lines
-12 to 30: they share the particle's memo of actions, and nothing else.
+The paper has one world.  With several, lines 12 to 30 run for each world of a particle in order; the worlds
+share only the particle's memo of actions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SweepRandomness:
         self._random = random.Random(seed)
 
     def start(self, m: int = 0, i: int = 0) -> int:
-        """Return the seed of a first state: asked without a number, the one of all particles and worlds."""
+        """Return the seed of a first state; without a number, the one that all particles and worlds share."""
         return self._random.getrandbits(64)
 
     def action(self, t: int, i: int, m: int = 0) -> float:
@@ -101,7 +101,7 @@ def run_reference_sweep(
         for i, m in itertools.product(range(N), range(M)):  # Line 11.
             here = (t, i, m) if M > 1 else (t, i)
             s = record.state[t, i, m] = s_of[i][m]  # Line 12.
-            # Not in the paper, whose episodes last H steps: nothing is drawn or earned any more.
+            # Not in the paper, whose episodes last H steps: after the end nothing is drawn or earned.
             if over[i][m]:
                 continue
             record.active[t, i, m] = True
@@ -136,7 +136,7 @@ def run_reference_sweep(
         record.log_mean[t] = _log_sum_exp(log_w) - log_before
         record.ess[t] = math.exp(2 * _log_sum_exp(log_w) - _log_sum_exp(2 * log_w))
         few = record.ess[t] < config.resample_below * N or config.resample_below >= 1
-        # Line 33.  Nothing follows the last step, so its weights are kept: they are the sweep's answer.
+        # Line 33.  Not after the last step, whose weights are the result of the sweep.
         if few and t < H - 1:
             picked = _pick_ancestors(randomness.resample(t, N), log_w, config.resampling)
             record.resampled[t], record.ancestor[t] = True, picked
@@ -169,7 +169,7 @@ def _starts(simulator: Simulator, config: SweepConfig, randomness: SweepRandomne
 
     if config.start == "independent":
         return [[first(m, i) for m in range(M)] for i in range(N)]
-    # The start of a single world is the same whether it is called shared or averaged.
+    # With a single world, shared and averaged starts are the same.
     states = [first(m) for m in range(M)] if config.start == "averaged" and M > 1 else [first()] * M
     return [list(states) for _ in range(N)]
 

@@ -1,4 +1,4 @@
-"""Which particles go on: systematic, stratified and multinomial resampling from log weights."""
+"""Systematic, stratified and multinomial resampling from log weights."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ def effective_sample_size(log_weight: Array) -> Array:
     return jnp.exp(2 * logsumexp(log_weight) - logsumexp(2 * log_weight))
 
 
-class Choice(NamedTuple):
-    """Who goes on after a step."""
+class Ancestry(NamedTuple):
+    """The result of resampling after a step."""
 
     ess: Array  # [] effective sample size, in particles
     resampled: Array  # [] bool
     ancestor: Array  # [N] int32; the identity where nothing was resampled
 
 
-def choose_ancestors(uniform: Array, log_weight: Array, last: Array, config: SweepConfig) -> Choice:
-    """Resample where the weights are too uneven; not after the `last` step.
+def choose_ancestors(uniform: Array, log_weight: Array, last: Array, config: SweepConfig) -> Ancestry:
+    """Resample where the effective sample size is too small, but not after the `last` step.
 
-    Nothing follows that, so its weights are kept: they are the sweep's answer.
+    The weights of the last step are the result of the sweep.
     """
     ess = effective_sample_size(log_weight)
     wanted = (ess < config.resample_below * config.particles) | (config.resample_below >= 1)
     resampled = wanted & ~last
     picked = pick_ancestors(uniform, log_weight, config.resampling)
     ancestor = jnp.where(resampled, picked, jnp.arange(config.particles)).astype(jnp.int32)
-    return Choice(ess, resampled, ancestor)
+    return Ancestry(ess, resampled, ancestor)
 
 
 def pick_ancestors(uniform: Array, log_weight: Array, scheme: ResamplingScheme) -> Array:
-    """Return N ancestors ``[N] int32``, each particle on average in proportion to its weight.
+    """Return N ancestors ``[N] int32``, drawn in proportion to the weights.
 
-    Compare and sum: at these sizes it is faster on CPU than a binary search.
+    Comparison and sum are faster on CPU than a binary search at these sizes.
     """
     count = log_weight.shape[0]
     slots = jnp.arange(count, dtype=uniform.dtype)

@@ -1,4 +1,4 @@
-"""The steps of a sweep, as many of them as change something."""
+"""Scan that stops once every particle has terminated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from polinfer.smc.record import Sweep
 
 
 def scan_until_idle(step: Callable[[Any, Any], tuple[Any, Sweep]], carry: Any, inputs: Any) -> Sweep:
-    """Return the records that ``lax.scan(step, carry, inputs)`` stacks, without the steps that repeat one.
+    """Return the records that ``lax.scan(step, carry, inputs)`` stacks, without computing repeated steps.
 
-    After a step in which no particle was active and none was resampled every further step is the same.
+    After a step in which no particle was active or resampled, every further step has the same record.
     """
     horizon = jax.tree.leaves(inputs)[0].shape[0]
     shapes = jax.eval_shape(step, carry, _at(inputs, 0))[1]

@@ -1,4 +1,4 @@
-"""How a compiled engine starts and moves: a problem's noise is two words."""
+"""Initial states and transitions of the compiled engines, from two noise words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LogProposal = Callable[[State], Array]
 
 
 def move_by_words(mdp: MDP, words: Array, state: State, action: Array) -> Transition:
-    """Step with the noise of `words`; listed outcomes need one uniform and no key."""
+    """Step with the noise of `words`; with listed outcomes by one uniform number, without a key."""
     if isinstance(mdp, EnumerableMDP):
         outcomes = mdp.outcomes(state, action)
         index = invert_cumulative(as_uniform(words), outcomes.probability)
@@ -36,5 +36,5 @@ def start_from_words(mdp: MDP, words: Array) -> State:
 
 
 def is_terminal_start(mdp: MDP, start: State) -> Array:
-    """Return whether an episode is over before it begins; only a table can tell."""
+    """Return whether the first state is terminal, which only a table can tell."""
     return jnp.asarray(mdp.absorbing)[start] if isinstance(mdp, TabularMDP) else jnp.asarray(False)

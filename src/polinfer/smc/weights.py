@@ -1,12 +1,11 @@
-"""Exact weights: on a table, the policies of a sweep are weighed by their ``J`` and not by their luck.
+"""Exact weights: on a table, the policies of a sweep are weighted by their expected return ``J``.
 
-A sweep weighs a policy by its mean return in the sweep's worlds, ``exp(R_w)``.  Where the problem is a table,
-``J`` can be computed, and importance weights ``exp(J - R_w)`` at the end of the sweep put it in the place of
-``R_w``: the weighted policies are then a sample of target 1, ``exp(J)``, through however few worlds they
-came, and ``Z-hat`` is an unbiased estimate of the paper's ``Z``.  Worlds still guide the resampling, and few
-of them cost effective particles, not truth.
+A sweep weights a policy by its mean return in the sweep's worlds, ``exp(R_w)``.  On a table ``J`` can be
+computed, and importance weights ``exp(J - R_w)`` at the end of the sweep replace ``R_w`` by ``J``.  The
+weighted policies are then a sample of target 1, ``exp(J)``, for any number of worlds, and ``Z-hat`` is an
+unbiased estimate of the paper's ``Z``.  Few worlds reduce the effective sample size, not the correctness.
 
-``J`` belongs to a whole policy: where a particle never came, its action is drawn from the prior.
+``J`` is that of a whole policy: in states that a particle did not visit its action is drawn from the prior.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The compiled engine with several worlds: each particle is one partial policy, rolled through all of them.
 
-A weight grows by the *mean* reward over the worlds, so with many worlds it is the policy's expected return
-that counts and not the luck of one realisation.  Worlds of a particle are served in order: an action that one
-of them draws is there for the next, in the same step.  With one world this is `polinfer.smc.compiled`.
+The log weight grows by the *mean* reward over the worlds, which tends to the expected reward as worlds grow.
+The worlds of a particle are processed in order: an action that one of them draws is used by the next ones in
+the same step.  With one world this is `polinfer.smc.compiled`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from polinfer.smc.transitions import LogProposal, is_terminal_start, move_by_wor
 
 
 class _Particles(NamedTuple):
-    """What a step hands to the next; everything here is copied when particles are resampled."""
+    """The carry of the scan; all of it is copied when particles are resampled."""
 
     state: State  # [N, M, ...]
     over: Array  # [N, M] bool
@@ -164,7 +164,7 @@ def _decide(
     table: TabularMDP | None,
     num_actions: int,
 ) -> tuple[Array, Array, Array]:
-    """Do the same for any problem, where a revisit may draw anew: worlds are compared with one another."""
+    """Do the same for any problem, with redraws on revisits: worlds are compared with one another."""
     active, world = ~particles.over, jnp.arange(fresh.shape[1])
     same = (identity[:, :, None] == identity[:, None, :]).all(axis=-1) & active[:, None, :]
     earlier = same & (world < world[:, None])  # [N, M, M']
@@ -178,7 +178,7 @@ def _decide(
 
 
 def _remembered(particles: _Particles, identity: Array, table: TabularMDP | None, actions: int) -> Array:
-    """Return the action ``[N, M]`` that a particle is committed to where its worlds stand, -1 without one."""
+    """Return the memoised action ``[N, M]`` of a particle in the states of its worlds, -1 without one."""
     if table is not None:
         return jnp.take_along_axis(particles.memo, particles.state, axis=1)
     steps, count, worlds, size = particles.seen.shape
@@ -194,7 +194,7 @@ def _remembered(particles: _Particles, identity: Array, table: TabularMDP | None
 def _write_down(
     particles: _Particles, drawn: Array, same: Array, action: Array, table: TabularMDP | None
 ) -> Array:
-    """Return the memo with the actions that were drawn; the last world that drew in a state has the say."""
+    """Return the memo with the actions that were drawn; the last world that drew in a state wins."""
     if table is None:
         return particles.memo
     world = jnp.arange(drawn.shape[1])

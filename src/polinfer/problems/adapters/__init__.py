@@ -1,4 +1,4 @@
-"""Problems from elsewhere, and ours for use elsewhere: Gymnasium, in both directions."""
+"""Adapters: Gymnasium environments and RDDL problems as MDPs, and MDPs as Gymnasium environments."""
 
 from polinfer.problems import domains as _domains  # noqa: F401 - registers the problems that get ids below
 from polinfer.problems.adapters.gym import from_gymnasium, make_gymnasium

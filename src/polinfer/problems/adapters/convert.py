@@ -1,4 +1,4 @@
-"""Which of the ways from Gymnasium an environment takes: a table, a compiled MDP, or snapshots."""
+"""Conversion of a Gymnasium environment to a table, a compiled MDP, or a simulator with snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polinfer.problems.tabular.table import TabularMDP
 def convert(
     env: Any, horizon: int | None, reward_scale: float, abstraction: Any, edges: Any, encode: Any
 ) -> TabularMDP | SnapshotSimulator | FunctionalMDP:
-    """Do what `polinfer.from_gymnasium` promises."""
+    """Implement `polinfer.from_gymnasium`."""
     core: Any
     if isinstance(env, FuncEnv):
         name, limit, core = type(env).__name__, None, env

@@ -1,4 +1,4 @@
-"""An MDP of ours as a Gymnasium environment."""
+"""A polinfer MDP as a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Observation = np.int64 | NDArray[np.float32]
 
 
 class _Seen(NamedTuple):
-    """What an environment tells of a state."""
+    """What an environment returns about a state."""
 
     features: Any  # [F] float32
     identity: Any  # [K] int32

@@ -27,8 +27,8 @@ class FunctionalState(NamedTuple):
 class FunctionalMDP:
     """A functional environment as a `polinfer.MDP`; made by `polinfer.from_gymnasium`.
 
-    States are told apart by their observation alone, and by whether the episode is over: where observations
-    hide something, or `edges` or an abstraction do, states that differ in it count as one.
+    States are identified by their observation (after `edges` or an abstraction) and by whether the episode is
+    over; states with equal observations count as one.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FunctionalMDP:
         reward = self._env.reward(state.inner, number, inner, key_reward)
         over = jnp.reshape(self._env.terminal(inner, key_end), ()).astype(jnp.bool_)
         moved = FunctionalState(inner, self._see(inner, key_observe), over)
-        # The environment goes on for ever; here the end absorbs.
+        # The environment can be stepped after its end; here terminal states are absorbing.
         kept = jax.tree.map(lambda old, new: jnp.where(state.over, old, new), state, moved)
         paid = jnp.reshape(jnp.asarray(reward, jnp.float32), ()) * self._scale
         return Transition(kept, jnp.where(state.over, 0.0, paid), kept.over)

@@ -32,7 +32,7 @@ def from_gymnasium(
 
     An environment that publishes its transition table, as the toy texts do, becomes a `TabularMDP`: exact.
     A functional environment in JAX (`gymnasium.experimental.functional.FuncEnv`) becomes an MDP that is
-    compiled.  Any other becomes a `polinfer.smc.Simulator` whose states carry snapshots of the environment:
+    compiled.  Any other becomes a `polinfer.Simulator` whose states carry snapshots of the environment:
     what its own ``get_state`` and ``set_state`` (or ``clone_state`` and ``restore_state``) give and take, in
     which case it is `env` itself that is played from here on, or else deep copies of it.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import DomainError
 from polinfer.core.protocol import Transition
-from polinfer.problems.domains.words import pack_flags
+from polinfer.problems.domains.bitsets import pack_flags
 
 MAX_ACTIONS = 5_000
 _MAX_ONE_HOT = 64  # a wider integer enters the features as a number

@@ -1,7 +1,7 @@
 """Any Gymnasium environment as a simulator: a state carries a snapshot of the environment.
 
 Stepping restores the snapshot, seeds everything random in it, steps, and takes the next snapshot, so that a
-seed determines a transition and a state is never changed.  This is what lets particles share their noise.
+seed determines a transition and a state is never changed.  Particles need this to share noise.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ObservedState:
 
 
 class SnapshotSimulator:
-    """A Gymnasium environment as a `polinfer.smc.Simulator`; made by `polinfer.from_gymnasium`."""
+    """A Gymnasium environment as a `polinfer.Simulator`; made by `polinfer.from_gymnasium`."""
 
     def __init__(self, name: str, env: Env, view: View, *, horizon: int, reward_scale: float) -> None:
         actions = read_actions(name, env.action_space)
@@ -142,7 +142,7 @@ class SnapshotSimulator:
         return [bool(flag) for flag in mask]
 
     def _try_out(self) -> None:
-        """Play a little without snapshots and with: seeds must reach all noise, snapshots hold all state."""
+        """Compare runs without and with snapshots: seeds must determine all noise, snapshots all state."""
         env = self._store.blank()
         straight = [(self._start(env, 0), 0.0, False)]
         choose = random.Random(0)
@@ -184,7 +184,7 @@ class _Copies:
 
     def __init__(self, name: str, env: Env) -> None:
         self._name = name
-        # The environment itself stays the user's.
+        # The user's environment is not changed.
         self._pristine = without_passive(self.restore(env))
 
     def blank(self) -> Env:

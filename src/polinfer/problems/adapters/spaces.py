@@ -1,4 +1,4 @@
-"""What Gymnasium's spaces say: how many values a finite one has, and which actions there are."""
+"""Gymnasium's spaces: the ranges of finite observations, and the actions."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def has_table(core: Any) -> bool:
     for known in (FrozenLakeEnv, CliffWalkingEnv, TaxiEnv):
         if isinstance(core, known):
             same = type(core).step is known.step and type(core).reset is known.reset
-            # A fickle passenger changes the destination beside the table.
+            # A fickle passenger changes the destination, which the table does not show.
             return same and not getattr(core, "fickle_passenger", False)
     return (
         isinstance(core.observation_space, spaces.Discrete)

@@ -1,6 +1,6 @@
-"""What planning sees of an observation: a hashable state, its name and its features.
+"""Abstractions of observations: a hashable state, its name and its features.
 
-Two observations that a view takes to the same state are one state to the planner, whatever else differs.
+Observations that a view maps to the same state are one state to the planner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wrappers around an environment: which of them only watch, and what is beneath."""
+"""The wrappers around an environment: which of them are passive, and the environment inside."""
 
 from __future__ import annotations
 

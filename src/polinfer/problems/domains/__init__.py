@@ -1,4 +1,4 @@
-"""The problems that come with the library, one family a module."""
+"""The built-in problems, one module per family."""
 
 from functools import partial as _partial
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import DomainError, check_at_least, check_finite, check_share
 from polinfer.core.protocol import Ending, Outcomes, Starts, Transition, constant
+from polinfer.problems.domains.bitsets import as_flags, as_words, members
 from polinfer.problems.domains.ippc2014 import Curriculum, check_choice, check_flag, curriculum, resolve
-from polinfer.problems.domains.words import as_flags, as_words, members
 
 Eligible = Literal["any", "unpassed", "prepared"]
 Judged = Literal["after", "before"]
@@ -192,7 +192,7 @@ class Advising:
         over = self._is_over(state)
         courses = jnp.asarray(self._slots)[action]
         bits = jnp.asarray(self._bits)[courses]  # [load, W]
-        # Distinct courses are distinct bits: their sum is their union, whatever is in it already.
+        # Distinct courses are distinct bits, so their sum is their union.
         passed = state.passed | jnp.where(passes[:, None], bits, 0).sum(axis=0, dtype=jnp.int32)
         after = Record(passed, state.taken | bits.sum(axis=0, dtype=jnp.int32))
         reached: Record = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, after)
@@ -282,8 +282,8 @@ def advising(
     Parameters
     ----------
     semantics
-        ``"paper"`` as the paper tells it, ``"rddl"`` as the competition's file is written; the defaults of
-        the options below, paper first.
+        ``"paper"`` follows the paper, ``"rddl"`` the competition's file; it sets the defaults of the options
+        below, paper first.
     horizon
         40 in both.
     load

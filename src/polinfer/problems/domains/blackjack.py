@@ -1,4 +1,4 @@
-"""Blackjack against a dealer who follows a fixed rule: the law of Gymnasium's ``Blackjack-v1``."""
+"""Blackjack against a dealer with a fixed strategy: the dynamics of Gymnasium's ``Blackjack-v1``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Hand(NamedTuple):
 class Blackjack:
     """Blackjack against a dealer with an infinite deck: stick or hit.
 
-    The law is that of Gymnasium's ``Blackjack-v1`` with the same flags, and so are the defaults of
+    The dynamics are those of Gymnasium's ``Blackjack-v1`` with the same flags and the same defaults as
     ``gymnasium.make("Blackjack-v1")``.  Every card is drawn from a full deck.  A player beyond 21 loses.  The
     dealer draws until 17 or more, counts an ace as 11 where that fits, and stands on every 17.  A win pays 1,
     a loss -1 and a draw nothing, times `reward_scale`.
@@ -64,8 +64,8 @@ class Blackjack:
     natural
         Whether a win with a natural pays 1.5.  As in Gymnasium, ignored when `sab` is true.
     sab
-        Whether to play by Sutton and Barto's book: a natural beats everything but the dealer's own natural,
-        with which it draws.  A dealer's natural is an ordinary 21 against any other hand.
+        Whether to play by the rules of Sutton and Barto: a natural beats everything but the dealer's own
+        natural, with which it draws.  A dealer's natural is an ordinary 21 against any other hand.
     reward_scale
         A factor on every reward.
     horizon

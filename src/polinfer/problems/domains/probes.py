@@ -1,7 +1,7 @@
 """Probes: problems so small that every answer is known in closed form.
 
-`known_answer` gives the marginal policy and the log evidence that each must have.  Use them to try an
-estimator before trusting it with anything else; their numbers are asymmetric on purpose.
+`known_answer` gives the marginal policy and the log evidence of each, to test estimators with.  Their numbers
+are asymmetric on purpose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from polinfer.problems.tabular.table import TabularMDP
 
 
 class KnownAnswer(NamedTuple):
-    """What the posterior of a probe is."""
+    """The posterior of a probe."""
 
     policy: Mapping[str, Mapping[str, float]]  # p*(action | state), by name
     log_evidence: float  # log mean exp(J)
@@ -41,10 +41,10 @@ def three_targets(*, horizon: int = 1, reward_scale: float = 1.0) -> TabularMDP:
 
 
 def fork(*, horizon: int = 2, reward_scale: float = 1.0) -> TabularMDP:
-    """Gate and room, which half of the policies never reach: `in` leads there, `out` pays 0.7.
+    """A gate and a room that half of the policies never reach: `in` leads there, `out` pays 0.7.
 
-    Behind `in`, `left` pays 2 and `right` pays -1.  Policies that go `out` leave the second choice uniform,
-    and that share counts in the marginal policy but not in the reach policy.
+    In the room `in` pays 2 and `out` pays -1.  Policies that go `out` at the gate have a uniform second
+    choice, which counts in the marginal policy but not in the reach policy.
     """
     rows = [
         ("gate", "in", "room", 1.0, 0.0),
@@ -62,9 +62,9 @@ def fork(*, horizon: int = 2, reward_scale: float = 1.0) -> TabularMDP:
 
 
 def slippery_loop(*, horizon: int = 6, reward_scale: float = 1.0) -> TabularMDP:
-    """Retry or rest: `push` ends with +2 at odds 0.3 and costs 0.4 otherwise, `rest` costs 0.1 and stays.
+    """Retry or rest: `push` ends with +2 with probability 0.3, else costs 0.4; `rest` costs 0.1 and stays.
 
-    A policy commits: resting once is resting for ever.
+    A deterministic policy that rests once rests until the horizon.
     """
     rows = [
         ("work", "push", "done", 0.3, 2.0),

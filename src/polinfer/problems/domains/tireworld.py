@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import DomainError, check_at_least, check_finite, check_share
 from polinfer.core.protocol import Ending, Outcomes, Starts, Transition, constant
+from polinfer.problems.domains.bitsets import as_flags, as_words, members
 from polinfer.problems.domains.ippc2014 import TireMap, check_choice, check_flag, resolve, tire_map
-from polinfer.problems.domains.words import as_flags, as_words, members
 
 Loading = Literal["arrival", "hand"]
 Changing = Literal["automatic", "hand"]
@@ -111,7 +111,7 @@ class Tireworld:
 
     @property
     def _waiting(self) -> bool:
-        # Where the episode goes on at the goal or with a flat, something must be legal there.
+        # Where the episode continues at the goal or with a flat, some action must be legal.
         return self.stuck == "waits" or self.goal_judged == "before"
 
     @cached_property
@@ -346,14 +346,14 @@ def tireworld(
     The file names an action for every pair of locations and allows all of them everywhere, but in any state
     all do nothing save the roads out of the present location (with good tires), loading the spare that lies
     there, and changing a tire with a spare on board.  *wait* stands for all that do nothing, so what can
-    happen and what can be earned is the same with a handful of actions.  After the goal is paid for, the file
-    goes on and pays nothing; here the episode ends.
+    happen and what can be earned is the same with a handful of actions.  After the goal is paid for, episodes
+    of the file continue without rewards; here they end.
 
     Parameters
     ----------
     semantics
-        ``"paper"`` as the paper tells it, ``"rddl"`` as the competition's file is written; the defaults of
-        the options below, paper first.
+        ``"paper"`` follows the paper, ``"rddl"`` the competition's file; it sets the defaults of the options
+        below, paper first.
     horizon
         20, the length of the longest way in the largest instance; or 40.
     flat_prob
@@ -373,8 +373,8 @@ def tireworld(
         10, -10 and -0.1; or 100, 0 and -1.
     forget_behind
         Leave out of the state the spares to which no road leads back: yes; or no.  Nothing else changes,
-        and there are far fewer states (instance 10: 144 in place of 3,096,798); but fewer states are fewer
-        decisions: the posterior is over policies that do not look back.
+        and there are far fewer states (instance 10: 144 in place of 3,096,798).  The posterior is then over
+        policies that do not depend on those spares.
 
     Examples
     --------

@@ -22,9 +22,8 @@ def table_from_rows(
 ) -> TabularMDP:
     """Make a table from rows of names: state, action, successor, probability, reward.
 
-    States and actions are numbered in the order of their first appearance, successors after states.  What
-    never stands on the left is terminal; `endings` names terminal states.  An action is legal where it has a
-    row.
+    States and actions are numbered in the order of their first appearance, successors after states.  A state
+    without rows is terminal; `endings` names terminal states.  An action is legal where it has a row.
     """
     states = list(dict.fromkeys([row[0] for row in rows] + [row[2] for row in rows]))
     actions = list(dict.fromkeys(row[1] for row in rows))

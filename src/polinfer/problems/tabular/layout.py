@@ -35,7 +35,7 @@ def check_legal(
             f"got {mask.dtype} of shape {list(mask.shape)}"
         )
     mask = mask.copy()
-    # What is legal in a terminal state matters to nobody; engines want at least one action there.
+    # The legal actions of terminal states have no effect; engines need at least one.
     mask[absorbing & ~mask.any(axis=1)] = True
     empty = ~mask.any(axis=1)
     if empty.any():

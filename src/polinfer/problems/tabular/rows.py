@@ -1,7 +1,7 @@
 """Reading the arrays that describe a table into one list of outcomes.
 
 Dense ``[S, A, S]`` arrays, sequences of sparse ``[S, S]`` matrices and explicit rows all become
-`OutcomeRows`; what follows never needs to know which it was.
+`OutcomeRows`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from polinfer.core.errors import TableError, is_whole, suggest
 
 
 class OutcomeRows(NamedTuple):
-    """One row per thing that can happen: from a state, by an action, to a state, paying a reward.
+    """Outcomes, one per row: state, action, successor, probability, reward.
 
-    Two rows may share state, action and successor: that is how a reward is random.
+    Two rows may share state, action and successor, which makes the reward random.
     """
 
     state: NDArray[np.int64]  # [n]
@@ -43,7 +43,7 @@ def as_floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
 def rows_from_arrays(transitions: Any, rewards: Any) -> tuple[OutcomeRows, int, int]:
     """Return the rows of `transitions` and `rewards`, the number of states and the number of actions.
 
-    Both may be anything here: what is neither a rectangular array nor sparse matrices is refused.
+    Anything but rectangular arrays and sparse matrices is refused.
     """
     if _is_sparse_sequence(transitions):
         return _rows_from_sparse(transitions, rewards)
@@ -51,7 +51,7 @@ def rows_from_arrays(transitions: Any, rewards: Any) -> tuple[OutcomeRows, int, 
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
         raise TableError(f"transitions must have shape [S, A, S], got {list(dense.shape)}")
     states, actions = dense.shape[:2]
-    # A NaN counts as an entry, so that the check of probabilities can name where it is.
+    # A NaN counts as an entry, so that the check of probabilities can name its place.
     state, action, successor = np.nonzero(dense)
     reward = _pick_rewards(rewards, state, action, successor, states, actions)
     return OutcomeRows(state, action, successor, dense[state, action, successor], reward), states, actions
@@ -109,7 +109,7 @@ def resolve_names(name: str, names: Sequence[Any] | None, count: int) -> tuple[s
     """Check that `names` are `count` different strings."""
     if names is None:
         return None
-    # A string is a sequence of letters, and nobody means that.
+    # A string is a sequence of letters, too.
     if isinstance(names, str | bytes | dict) or not hasattr(names, "__iter__"):
         raise TableError(f"{name} must be a list of names")
     given = tuple(str(n) for n in names)

@@ -86,7 +86,7 @@ class TabularMDP:
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
     endings: tuple[Ending, ...]
-    ending_of: NDArray[np.int32]  # [S]; -1 where the episode goes on
+    ending_of: NDArray[np.int32]  # [S]; -1 in states that are no ending
     features: NDArray[np.float32] | None  # [S, F]; one-hot when None
     identities: NDArray[np.int32]  # [S, K]
 
@@ -219,7 +219,7 @@ class TabularMDP:
 
     @cached_property
     def digest(self) -> str:
-        """What tells tables apart: equal problems share what is compiled for them."""
+        """A hash of the contents; tables with equal digests are equal and share compiled programs."""
         whole = hashlib.blake2b(digest_size=16)
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
@@ -248,12 +248,12 @@ class TabularMDP:
 
     @property
     def states(self) -> tuple[Any, ...]:
-        """What the rows stand for: states of the problem that was tabulated, or else their numbers."""
+        """The states of the problem that was tabulated, by row; otherwise the row numbers."""
         sources: tuple[Any, ...] | None = self.__dict__.get("_sources")
         return tuple(range(self.num_states)) if sources is None else sources
 
     def with_sources(self, states: Sequence[Any]) -> TabularMDP:
-        """Note the state of another problem that each row stands for; it is no part of the table itself."""
+        """Attach the state of the original problem to each row; this does not change equality."""
         object.__setattr__(self, "_sources", tuple(states))
         return self
 

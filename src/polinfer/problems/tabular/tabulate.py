@@ -20,10 +20,10 @@ _SMALL_CHUNK = 32
 
 
 def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
-    """Write out every state that `mdp` can reach, in however many steps.
+    """Make a table of all reachable states of `mdp`, in any number of steps.
 
-    States are numbered in the order in which they are found, the first states first.  Features, names,
-    endings and identities come along, so a proposal sees the same inputs on the table as on the simulator.
+    States are numbered in the order in which they are found, initial states first.  Features, names, endings
+    and identities are kept, so a proposal has the same inputs on the table as on the simulator.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
             f"{type(mdp).__name__} cannot be written out as a table: it has no outcomes(state, action) and "
             "starts() that list what may happen; add them, or use a method that only simulates"
         )
-    # Double precision while tracing: a probability of 0.8 is then 0.8 and not its single-precision neighbour.
+    # Double precision while tracing, so that a probability of 0.8 is not rounded to single precision.
     with jax.enable_x64(True):
         return _search(mdp, limit)
 
@@ -83,7 +83,7 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
         done = min(done + _CHUNK, len(known))
         if len(batch) == 0:
             continue
-        # Padded to one of two sizes: two compilations serve any search.
+        # Padded to one of two sizes, so that there are at most two compilations.
         size = _CHUNK if len(batch) > _SMALL_CHUNK else _SMALL_CHUNK
         padded = np.concatenate([batch, np.full(size - len(batch), batch[0])])
         states = known.stack(padded)
@@ -96,7 +96,7 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
         successor = known.add(identities[s, a, b], reached.state)
         left.update(batch[s][successor != batch[s]].tolist())
         for index, ends in _first_of_each(successor, reached.terminated):
-            # A start that has been expanded as one that goes on must not end the episode later.
+            # A start that was expanded as non-terminal must not be terminal later.
             before = terminal.setdefault(index, ends)
             if before != ends or (ends and index in left):
                 raise PolinferError(
@@ -141,7 +141,7 @@ def _assemble(
     )
     rows = fields or OutcomeRows(*(np.zeros(0, t) for t in (int, int, int, float, float)))
 
-    # One program: operation by operation, each would be compiled by itself.
+    # One program: otherwise every operation would be compiled separately.
     @jax.jit
     def look(states: State) -> tuple[Any, ...]:
         ending = jax.vmap(mdp.ending)(states) if isinstance(mdp, HasEndings) else None
