@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.annealing.bridge import CANDIDATES, bridge_target, effective_share, increments, resample
+from polinfer.annealing.bridge import bridge_target, log_weights, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.moves import columns_of, draw_actions
@@ -34,9 +34,9 @@ _SOFT_DRAWS = 256
 _LARGEST = 1 << 25  # entries of the population's adjoints
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
-_REFINED = 5  # rounds of looking for the next step, each 16 times as fine
 _BLOCK = 16  # moves between looks at the precision
 _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
+_PILOT = 64  # moves at the end of a round before the first refit, at most
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
 
@@ -68,7 +68,7 @@ class Kernels(NamedTuple):
     """The compiled functions of a problem's shape."""
 
     stage: Any
-    increments: Any
+    log_weights: Any
     draw: Any
 
 
@@ -236,9 +236,14 @@ class Annealer:
         """Reweight, resample and move."""
         islands = self.config.islands
         here = self._stage(state, state.policy, state.inverse, 0, 0.0)
-        chosen, log_weight = self._next(state, here)
+        weights = self.kernels.log_weights(
+            here.walkers, self._log(state.start), self._log(self.even), jnp.float64(self.scale)
+        )
+        log_weight = np.asarray(weights, np.float64).reshape(islands, -1)
+        step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
+        chosen = 1.0 if step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
-        log_mean, picked = resample(log_weight, draws)
+        log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
         moved = self._stage(
             state._replace(calls=state.calls + 2), state.policy[:, picked], chosen, state.moves, 0.3
         )
@@ -251,35 +256,6 @@ class Annealer:
             steps=state.steps + 1,
             accepted=float(moved.accepted),
         )
-
-    def _next(self, state: State, here: Stage) -> tuple[float, Floats]:
-        """Return how far the next step goes, and its log weights ``[I, P]``."""
-        low, high = state.inverse, 1.0
-        best: tuple[float, Floats] | None = None
-        for _ in range(_REFINED):
-            candidates = np.linspace(low, high, CANDIDATES + 1)[1:]
-            weights = np.asarray(
-                self.kernels.increments(
-                    here.walkers,
-                    self._log(state.start),
-                    self._log(self.even),
-                    jnp.float64(self.scale),
-                    jnp.float64(state.inverse),
-                    jnp.asarray(candidates),
-                ),
-                np.float64,
-            ).reshape(CANDIDATES, self.config.islands, -1)
-            enough = effective_share(weights).mean(axis=1) >= self.config.ess
-            if enough.all():
-                return float(candidates[-1]), weights[-1]
-            far = int(np.argmin(enough))  # the first that goes too far
-            if far or best is None:
-                best = float(candidates[max(far - 1, 0)]), weights[max(far - 1, 0)]
-            low, high = (low if far == 0 else float(candidates[far - 1])), float(candidates[far])
-            if far and best[0] - state.inverse > 8 * (high - low):
-                break
-        assert best is not None
-        return best
 
     def _record(self, state: State, stage: Stage) -> State:
         """Remember the reach classes and the best policy."""
@@ -319,8 +295,10 @@ class Annealer:
         own = estimate(alone, self.problem.legal)
         whole = estimate(self.all_rounds(state), self.problem.legal)
         most = _MOST_MOVES * state.moves // config.moves
-        if number == 0 and config.rounds > 1:
-            over = own.distance <= 4 * config.tolerance or state.summed >= most // 4
+        starts = 2 if config.start == "soft" and not self.problem.width else 1
+        if number < min(starts, config.rounds - 1):
+            # Rounds that only show where to start from.
+            over = own.distance <= 4 * config.tolerance or state.summed >= _PILOT
         else:
             near = min(whole.distance, own.distance) <= config.tolerance
             over = (near and state.summed >= self.least) or state.summed >= most
@@ -328,7 +306,6 @@ class Annealer:
             return state
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
-        starts = 2 if config.start == "soft" and not self.problem.width else 1
         precise = number >= starts and whole.precise(config.tolerance, config.evidence_tolerance)
         if (precise and not refuted) or number + 1 >= config.rounds:
             return state._replace(finished=True)
@@ -352,8 +329,15 @@ class Annealer:
 
 def _largest_return(problem: Problem, enough: float) -> float:
     """Return the largest expected sum of absolute rewards, or something above `enough`."""
-    matrix, gain = transition_matrix(problem), np.where(problem.legal, np.abs(problem.gain), 0.0)
-    value = np.zeros(problem.size)
+    gain = np.where(problem.legal, np.abs(problem.gain), 0.0)
+    if problem.width:
+        later = np.zeros(problem.size + 1)
+        for first in range(problem.size - problem.width, -1, -problem.width):
+            own = slice(first, first + problem.width)
+            ahead = (problem.probability[own] * later[problem.successor[own]]).sum(axis=-1)
+            later[own] = (gain[own] + ahead).max(axis=1)
+        return float(problem.initial @ later[:-1])
+    matrix, value = transition_matrix(problem), np.zeros(problem.size)
     for _ in range(problem.horizon):
         new = (gain + (matrix @ value).reshape(gain.shape)).max(axis=1)
         most = float(problem.initial @ new)
@@ -393,6 +377,6 @@ def _compile(shape: _Shape) -> Kernels:
 
     return Kernels(
         stage=jax.jit(make_stage(evaluate, shape.islands, shape.width)),
-        increments=jax.jit(increments),
+        log_weights=jax.jit(log_weights),
         draw=jax.jit(draw),
     )

@@ -1,15 +1,14 @@
 """The path from the start to the posterior, and how far a step along it may go.
 
-At `b` the target is ``exp(b scale J)`` under the prior ``g_b(a|s) ∝ q0(a|s)^(1-b) u(a|s)^b``, normalised in
-each state: at 0 that is the start `q0`, at 1 the posterior relative to the uniform measure `u`.  As ``g_b``
-is normalised, only states that a policy reaches enter its weight, and the estimate of ``log Z`` is that of
-annealed importance sampling (Neal 2001) and sequential Monte Carlo samplers (Del Moral, Doucet and Jasra
-2006).
+At `b` the target is ``exp(b scale J) prod_{s reached} q0(pi(s)|s)^(1-b) u(pi(s)|s)^b``: at 0 that is the
+start `q0`, at 1 the posterior relative to the uniform measure `u`.  A policy's weight is linear in `b`, and
+constant over policies where the start is exact.  Its mean under `q0` is the variational bound of the start,
+its exponential mean is ``Z``; the estimate of ``log Z`` is that of annealed importance sampling (Neal 2001)
+and sequential Monte Carlo samplers (Del Moral, Doucet and Jasra 2006).
 """
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,36 +17,47 @@ from numpy.typing import NDArray
 from polinfer.annealing.moves import Target, Walkers, columns_of, pick, total
 from polinfer.exact.solution import Floats
 
-CANDIDATES = 16
 
-
-def log_bridge(log_start: Array, log_even: Array, inverse: Array) -> tuple[Array, Array]:
-    """Return the prior at `b` ``[N, A]``, and the log of what it was normalised by ``[N]``."""
+def log_bridge(log_start: Array, log_even: Array, inverse: Array) -> Array:
+    """Return the log of ``q0^(1-b) u^b``, ``[N, A]``; it is normalised at both ends only."""
     legal = jnp.isfinite(log_even)
     both = (1.0 - inverse) * jnp.where(legal, log_start, 0.0) + inverse * jnp.where(legal, log_even, 0.0)
-    logit = jnp.where(legal, both, -jnp.inf)
-    norm = jax.nn.logsumexp(logit, axis=1)
-    return logit - norm[:, None], norm
+    return jnp.where(legal, both, -jnp.inf)
 
 
 def bridge_target(log_start: Array, log_even: Array, inverse: Array, scale: Array) -> Target:
     """Return the target at `b`."""
-    prior = log_bridge(log_start, log_even, inverse)[0]
-    return Target(inverse * scale, prior, log_start, jnp.ones(prior.shape[0]))
+    return Target(
+        inverse * scale,
+        log_bridge(log_start, log_even, inverse),
+        log_start,
+        jnp.ones(log_start.shape[0]),
+        inverse == 1.0,
+    )
 
 
-def increments(
-    walkers: Walkers, log_start: Array, log_even: Array, scale: Array, now: Array, candidates: Array
-) -> Array:
-    """Return the log weights ``[K, P]`` of going from `now` to each of the candidates ``[K]``."""
+def log_weights(walkers: Walkers, log_start: Array, log_even: Array, scale: Array) -> Array:
+    """Return the log weight ``[P]`` of each policy under `q0`: the slope of the path in `b`."""
     returns, visits, _ = walkers.evaluation
-    come = visits > 0
     legal = jnp.isfinite(log_even)
     gap = jnp.where(legal, log_even - jnp.where(legal, log_start, 0.0), 0.0)
-    ratio = total(jnp.where(come, pick(columns_of(gap, gap.dtype), walkers.policy), 0.0))  # [P]
-    norm = jax.vmap(lambda b: log_bridge(log_start, log_even, b)[1])(candidates)  # [K, N]
-    norm = norm - log_bridge(log_start, log_even, now)[1]
-    return (candidates - now)[:, None] * (scale * returns + ratio) - norm @ come.astype(norm.dtype)
+    ratio = total(jnp.where(visits > 0, pick(columns_of(gap, gap.dtype), walkers.policy), 0.0))
+    return scale * returns + ratio
+
+
+def longest_step(log_weight: Floats, longest: float, ess: float) -> float:
+    """Return the largest step that leaves the islands ``[I, P]``, on average, this share of policies."""
+
+    def enough(step: float) -> bool:
+        return bool(effective_share(step * log_weight).mean() >= ess)
+
+    if enough(longest):
+        return longest
+    low, high = 0.0, longest
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return max(low, 1e-9 * longest)
 
 
 def effective_share(log_weight: Floats) -> Floats:

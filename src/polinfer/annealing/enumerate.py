@@ -20,6 +20,8 @@ from polinfer.annealing.problem import Problem
 from polinfer.exact.solution import Floats
 
 BATCH = 512
+_TOGETHER = 1 << 24  # states times policies that are evaluated together
+_WORTHWHILE = 4  # small parts, from which on that is done
 _HOPELESS = 20.0  # times the limit: estimates beyond are believed
 
 
@@ -30,6 +32,7 @@ class Listed(NamedTuple):
     visits: Floats  # [N, C] expected visits
     returns: Floats  # [C] J
     log_even: Floats  # [C] log of the share of policies that belong to the class
+    chance: Floats | None = None  # [N, C] probability of ever coming; None where it was not computed
 
 
 def list_classes(problem: Problem, limit: int, seed: int = 0) -> Listed | None:
@@ -39,14 +42,15 @@ def list_classes(problem: Problem, limit: int, seed: int = 0) -> Listed | None:
     log_legal = np.log(problem.legal.sum(axis=1))
     with jax.enable_x64(True):
         rows = make_rows(problem, np.float64)
-        evaluate = _compile(*problem.gain.shape, problem.width, 0 if problem.width else problem.horizon)
+        evaluate = compile_visits(*problem.gain.shape, problem.width, 0 if problem.width else problem.horizon)
         if _estimate(problem, rows, evaluate, seed) > np.log(limit) + np.log(_HOPELESS):
             return None
         return _follow(problem, rows, evaluate, log_legal, limit)
 
 
 @lru_cache(maxsize=64)
-def _compile(size: int, actions: int, width: int, horizon: int) -> Any:
+def compile_visits(size: int, actions: int, width: int, horizon: int) -> Any:
+    """Return the compiled function from rows and `BATCH` policies to their returns and visits."""
     evaluate = make_evaluate(size, actions, width, horizon, BATCH, 8)
 
     def returns_and_visits(rows: Rows, policy: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -54,6 +58,51 @@ def _compile(size: int, actions: int, width: int, horizon: int) -> Any:
         return found.returns, found.visits
 
     return jax.jit(returns_and_visits)
+
+
+def list_together(problem: Problem, parts: list[Problem]) -> dict[int, Listed]:
+    """List all policies of the parts that have few, by their number; one evaluation for all of them.
+
+    `problem` is the whole that was split.  What a part earns is the sum over its states of visits times gain.
+    """
+    most = min(BATCH, max(2, _TOGETHER // max(problem.size, 1)))
+    small = [number for number, part in enumerate(parts) if part.log_count <= np.log(most) + 1e-9]
+    if len(small) < _WORTHWHILE:
+        return {}
+    local = np.full(int(problem.state.max()) + 1, -1)
+    local[problem.state] = np.arange(problem.size)
+    policy = np.repeat(problem.legal.argmax(axis=1)[:, None], most, axis=1).astype(np.int16)
+    for number in small:
+        part = parts[number]
+        radix = part.legal.sum(axis=1)
+        place = np.concatenate([[1], np.cumprod(radix)[:-1]])
+        digit = (np.arange(most) // place[:, None]) % radix[:, None]
+        order = np.argsort(~part.legal, axis=1, kind="stable")
+        policy[local[part.state]] = np.take_along_axis(order, digit, axis=1)
+    size, actions = problem.gain.shape
+    choices = [local[parts[number].state[parts[number].legal.sum(axis=1) > 1]] for number in small]
+    with jax.enable_x64(True):
+        rows = make_rows(problem, np.float64)
+        evaluate = make_evaluate(size, actions, 0, problem.horizon, most, 8)
+        follow = jax.jit(lambda rows, own: evaluate(rows, own).visits)
+        visits = np.asarray(follow(rows, jnp.asarray(policy)))
+        chance = np.minimum(visits, 1.0)
+        # The visits of a policy that stops where it first comes, one state of each part at a time.
+        for turn in range(max(len(own) for own in choices)):
+            at = np.array([own[turn] for own in choices if len(own) > turn])
+            stopped = policy.copy()
+            stopped[at] = -1
+            chance[at] = np.asarray(follow(rows, jnp.asarray(stopped)))[at]
+    found = {}
+    for number in small:
+        part = parts[number]
+        count = round(np.exp(part.log_count))
+        at = local[part.state]
+        own, come = policy[at, :count], visits[at, :count]
+        returns = (np.take_along_axis(part.gain, own.astype(np.int64), axis=1) * come).sum(axis=0)
+        even = np.full(count, -part.log_count)
+        found[number] = Listed(own, come, returns, even, chance[at, :count])
+    return found
 
 
 def _estimate(problem: Problem, rows: Rows, evaluate: Any, seed: int) -> float:
@@ -83,8 +132,8 @@ def _follow(problem: Problem, rows: Rows, evaluate: Any, log_legal: Floats, limi
         open_ = come & (batch < 0)
         complete = ~open_.any(axis=0)
         if complete.any():
-            done.append((np.where(come, batch, -1)[:, complete].astype(np.int16), visits[:, complete],
-                         returns[complete]))  # fmt: skip
+            known = np.where(come, batch, -1)[:, complete].astype(np.int16)
+            done.append((known, visits[:, complete], returns[complete]))
             count += int(complete.sum())
         branching = np.flatnonzero(~complete)
         at = open_[:, branching].argmax(axis=0)

@@ -5,8 +5,8 @@ The target of all moves is
 
     exp(scale J(pi)) prod_{s reached} g(pi(s)|s) prod_{s not reached} fill(pi(s)|s)
 
-for any policies `g` and `fill` with rows that sum to one: what is not reached integrates to one, so the
-posterior over what is reached is that of the prior `g` on all states.
+for any `g`, and any `fill` with rows that sum to one: what is not reached integrates to one.  Where rows of
+`g` sum to one as well, the posterior over what is reached is that of the prior `g` on all states.
 
 A move proposes in every state independently: with probability ``rho(s)`` from
 ``softmax(log g + tilt scale G)`` (from `fill` where the state is not reached), else the action stays.  The
@@ -34,9 +34,10 @@ class Target(NamedTuple):
     """What is sampled from."""
 
     scale: Array  # []
-    log_prior: Array  # [N, A] g; -inf where an action is illegal
+    log_prior: Array  # [N, A] log g; -inf where an action is illegal
     log_fill: Array  # [N, A]; likewise
     influence: Array  # [N] how much a change in the state disturbs the others, about; above zero
+    normalised: Array  # [] bool, whether the rows of `g` sum to one
 
 
 class Walkers(NamedTuple):

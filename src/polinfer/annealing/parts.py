@@ -12,13 +12,12 @@ from polinfer.annealing.classes import log_total
 from polinfer.annealing.enumerate import Listed
 from polinfer.annealing.path import AnnealedPoint
 from polinfer.annealing.problem import Problem
+from polinfer.annealing.reach import affordable, reach_policy, visit_probability
 from polinfer.exact.evaluation import uniform_policy
-from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
 _REACHED_BY = 256  # policies of the sample that the reach policy is computed from
-_REACH_COST = 2e9  # multiplications up to which the probability of a visit is computed exactly
 
 
 class PartPosterior(NamedTuple):
@@ -33,7 +32,7 @@ class PartPosterior(NamedTuple):
     visits: Floats  # [N] expected
     sample: NDArray[np.int16]  # [N, M]
     sample_returns: Floats  # [M]
-    sample_visits: Floats  # [N, M] expected; of some policies
+    reach: Floats  # [N, A] reach policy; zero where nobody comes
     lower_bound: float
     best: NDArray[np.int16]  # [N]
     best_return: float
@@ -55,7 +54,13 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
     drawn = np.minimum(np.searchsorted(np.cumsum(weight), place, side="right"), len(weight) - 1)
     drawn = random.permutation(drawn)
     top = int(np.argmax(listed.returns))
-    few = drawn[:_REACHED_BY]
+    if listed.chance is not None:
+        reach = reach_policy(problem, listed.policy, listed.chance * weight)
+    elif len(weight) <= max(_REACHED_BY, affordable(problem)):
+        chance = visit_probability(problem, listed.policy, listed.visits)
+        reach = reach_policy(problem, listed.policy, chance * weight)
+    else:
+        reach = _sampled_reach(problem, listed.policy, listed.visits, drawn)
     return PartPosterior(
         log_evidence=log_evidence,
         log_evidence_stderr=0.0,
@@ -66,7 +71,7 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
         visits=listed.visits @ weight,
         sample=_fill(listed.policy[:, drawn], problem.legal, random),
         sample_returns=listed.returns[drawn],
-        sample_visits=listed.visits[:, few],
+        reach=reach,
         lower_bound=log_evidence,
         best=_fill(listed.policy[:, [top]], problem.legal, random)[:, 0],
         best_return=float(listed.returns[top]),
@@ -80,16 +85,17 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     found = annealer.estimate(state)
     if found is None:
         raise RuntimeError("the annealer has not reached the posterior yet")
+    bound = log_total(state.classes)
     problem = annealer.problem
     returns, visits = annealer.evaluate(state.policy)
     random = np.random.default_rng([seed, 2])
     order = random.permutation(state.policy.shape[1])
     drawn = np.resize(order, count)
     reached = np.where(visits > 0, state.policy, -1).astype(np.int16)
-    few = drawn[:_REACHED_BY]
     return PartPosterior(
-        log_evidence=found.log_evidence,
-        log_evidence_stderr=found.log_evidence_stderr,
+        # The mass of the classes found is certain: where it refutes the estimate, it takes its place.
+        log_evidence=max(found.log_evidence, bound),
+        log_evidence_stderr=max(found.log_evidence_stderr, bound - found.log_evidence),
         returns=found.returns,
         returns_stderr=found.returns_stderr,
         policy=found.policy,
@@ -97,13 +103,21 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         visits=found.visits,
         sample=_fill(reached[:, drawn], problem.legal, random),
         sample_returns=returns[drawn],
-        sample_visits=visits[:, few],
-        lower_bound=log_total(state.classes),
+        reach=_sampled_reach(problem, state.policy, visits, order),
+        lower_bound=bound,
         best=state.best_policy,
         best_return=state.best_return,
         round_log_evidence=annealer.all_rounds(state).log_evidence,
         exact=False,
     )
+
+
+def _sampled_reach(
+    problem: Problem, policy: NDArray[np.int16], visits: Floats, order: NDArray[np.int64]
+) -> Floats:
+    few = order[:_REACHED_BY]
+    chance = visit_probability(problem, policy[:, few], visits[:, few])
+    return reach_policy(problem, policy[:, few], chance)
 
 
 def _fill(
@@ -131,13 +145,13 @@ def join(
     sample = np.broadcast_to(forced, (count, table.num_states)).copy()
     best = forced.copy()
     returns = np.full(count, constant)
-    expected = np.zeros((table.num_states, min(count, _REACHED_BY)))
+    reach = np.zeros_like(policy)
     for problem, part in zip(problems, posteriors, strict=True):
         own = np.flatnonzero((problem.legal.sum(axis=1) > 1) & problem.occupied)
         at = problem.state[own]
         policy[at], stderr[at], visits[at] = part.policy[own], part.policy_stderr[own], part.visits[own]
         sample[:, at], best[at] = part.sample[own].T, part.best[own]
-        expected[at] = part.sample_visits[own]
+        reach[at] = part.reach[own]
         returns += part.sample_returns
     policy = policy / policy.sum(axis=1, keepdims=True)
 
@@ -159,7 +173,7 @@ def join(
         entropy=max(0.0, log_count - (scale * expected_return - log_evidence)),
         policy=policy,
         policy_stderr=stderr,
-        reach_policy=_reach_policy(table, policy, sample, expected),
+        reach_policy=np.where(reach.sum(axis=1, keepdims=True) > 0.5, reach, policy),
         sample=sample,
         sample_returns=returns,
         lower_bound=total("lower_bound") + scale * constant,
@@ -169,21 +183,3 @@ def join(
         distance=float((share[:, None] * stderr).sum() / 2 * np.sqrt(2 / np.pi)),
         exact=all(part.exact for part in posteriors),
     )
-
-
-def _reach_policy(table: TabularMDP, policy: Floats, sample: NDArray[np.int32], expected: Floats) -> Floats:
-    """Return the marginal policy weighted by each policy's probability of visiting the state.
-
-    Where that is expensive (large problems with loops), expected visits up to one stand in for it.
-    """
-    states = choices_of(table).state
-    few = sample[: expected.shape[1]]
-    cost = float(len(states)) * table.num_states * table.successor.shape[2] * table.horizon * len(few)
-    chance = np.minimum(expected[states], 1.0)
-    if cost <= _REACH_COST and (expected > 0).any():
-        chance = visits_of(table, few)
-    reach = policy.copy()
-    mass = np.stack([(chance * (few.T[states] == a)).sum(axis=1) for a in range(policy.shape[1])], axis=1)
-    seen = mass.sum(axis=1) > 0
-    reach[states[seen]] = mass[seen] / mass[seen].sum(axis=1, keepdims=True)
-    return reach

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polinfer.exact.solution import Floats
 
-_SURE, _NEAR = 2.0, 0.01  # standard errors and log Z by which a round may fall short of the best
+_SURE, _NEAR = 3.0, 0.01  # standard errors and log Z by which a round may fall short of the best
 
 
 class Rounds(NamedTuple):

@@ -14,7 +14,7 @@ from polinfer.annealing.annealer import Annealer, State
 from polinfer.annealing.arrays import pack, unpack
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
-from polinfer.annealing.enumerate import Listed, list_classes
+from polinfer.annealing.enumerate import BATCH, Listed, list_classes, list_together
 from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, listed_posterior
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
@@ -58,7 +58,10 @@ class AnnealingRun:
         parts, self.constant = split(whole)
         if not parts:
             raise PolinferError("there is nothing to sample: no state of the problem has a choice")
-        self.problems = [arrange(part) for part in parts]
+        self._together = list_together(whole, parts) if self.config.enumerate_up_to >= BATCH else {}
+        self.problems = [
+            part if number in self._together else arrange(part) for number, part in enumerate(parts)
+        ]
         # Errors of parts add up in squares.
         tolerance = self.config.evidence_tolerance / np.sqrt(len(parts))
         self.part_config = replace(self.config, evidence_tolerance=float(tolerance))
@@ -107,6 +110,8 @@ class AnnealingRun:
             self.state = None
 
     def _list(self, part: int) -> Listed | None:
+        if part in self._together:
+            return self._together[part]
         if self._listed[0] != part:
             limit = self.config.enumerate_up_to
             self._listed = (part, list_classes(self.problems[part], limit, self.seed))

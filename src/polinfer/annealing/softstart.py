@@ -89,11 +89,22 @@ def soft_policy(problem: Problem, scale: float, weight: Floats, behaviour: Float
     log_legal = np.log(problem.legal.sum(axis=1))
     weight = np.maximum(weight, 1e-12)
 
-    def backup(worth: Floats) -> Floats:
-        tilted = weight[:, None] * worth + floor
+    def backup(worth: Floats, own: slice = slice(None)) -> Floats:
+        tilted = weight[own, None] * worth + floor[own]
         top = tilted.max(axis=1)
-        return np.asarray((top + np.log(np.exp(tilted - top[:, None]).sum(axis=1)) - log_legal) / weight)
+        soft = top + np.log(np.exp(tilted - top[:, None]).sum(axis=1))
+        return np.asarray((soft - log_legal[own]) / weight[own])
 
+    if problem.width:
+        # No horizon cuts anything, and nothing comes back: one visit a state, the last levels first.
+        later = np.zeros(size + 1)
+        worth = np.zeros((size, actions))
+        for first in range(size - problem.width, -1, -problem.width):
+            own = slice(first, first + problem.width)
+            ahead = (problem.probability[own] * later[problem.successor[own]]).sum(axis=-1)
+            worth[own] = gain[own] + ahead
+            later[own] = backup(worth[own], own)
+        return SoftStart(_softmax(weight[:, None] * worth + floor), float(problem.initial @ later[:size]))
     trail = _visits(problem, transition_matrix(problem), behaviour)
     value = np.zeros(size)
     worth = np.zeros((size, actions))
@@ -113,9 +124,12 @@ def soft_policy(problem: Problem, scale: float, weight: Floats, behaviour: Float
             seen += rest
             break
     mean = np.where(seen[:, None] > 0, total / np.where(seen > 0, seen, 1.0)[:, None], worth)
-    tilted = weight[:, None] * mean + floor
+    return SoftStart(_softmax(weight[:, None] * mean + floor), float(problem.initial @ value))
+
+
+def _softmax(tilted: Floats) -> Floats:
     policy = np.exp(tilted - tilted.max(axis=1, keepdims=True))
-    return SoftStart(policy / policy.sum(axis=1, keepdims=True), float(problem.initial @ value))
+    return np.asarray(policy / policy.sum(axis=1, keepdims=True))
 
 
 def _visits(problem: Problem, matrix: csr_matrix, behaviour: Floats) -> list[Floats]:
@@ -145,12 +159,20 @@ def visit_weights(
         taken = policy[:, None, :] == np.arange(actions, dtype=policy.dtype)[:, None]
         leaving = np.where(taken, visits[:, None, :], 0.0).reshape(size * actions, -1)
         arrivals = np.minimum(problem.initial[:, None] + stays.onward.T @ leaving, visits)
-    known = come.any(axis=1)
+    known = np.asarray(come.any(axis=1))
     weight = np.where(known, arrivals.sum(axis=1) / np.maximum(come.sum(axis=1), 1), 0.0)
+    weight = np.where(known, weight, problem.initial)
+    if problem.width:
+        before = np.append(np.repeat(weight, actions), 0.0)
+        for first in range(0, size, problem.width):
+            own = slice(first, first + problem.width)
+            carried = (np.minimum(before[problem.origin[own]], 1.0) * problem.inflow[own]).max(axis=1)
+            weight[own] = np.where(known[own], weight[own], np.maximum(weight[own], carried))
+            before[first * actions : (first + problem.width) * actions] = np.repeat(weight[own], actions)
+        return np.asarray(weight)
     source, _, _ = np.nonzero(problem.probability > 0)
     used = problem.probability > 0
     target, odds = problem.successor[used], problem.probability[used]
-    weight = np.where(known, weight, problem.initial)
     for _ in range(_PROPAGATED):
         carried = weight.copy()
         np.maximum.at(carried, target, np.minimum(weight[source], 1.0) * odds)

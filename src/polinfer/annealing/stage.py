@@ -104,7 +104,7 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             kind = draw_kinds(fold(own, 0), count, jnp.exp(log_size), width > 0)
             # The first turn only evaluates, so that the passes are compiled once.
             first = number == 0
-            exact = ~first & (number % 2 == 0) if width else jnp.asarray(False)
+            exact = ~first & (number % 2 == 0) & goal.normalised if width else jnp.asarray(False)
             tried_policy, conditional = suggest(fold(own, 1), target, exact, kind, before)
             tried_policy = jnp.where(first, policy, tried_policy)
             tried = Walkers(tried_policy, evaluate(rows, tried_policy))

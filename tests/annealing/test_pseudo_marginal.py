@@ -13,8 +13,9 @@ import pytest
 import polinfer
 from exact.brute_force import Plain, Policy, random_plain
 from exact.brute_force import posterior as brute_force_posterior
-from polinfer.analysis.certificate import distance_to
-from polinfer.annealing import RolloutPosterior, TemperedConfig, pseudo_marginal, temper
+from polinfer import RolloutsConfig
+from polinfer.analysis.verdict import distance_to
+from polinfer.annealing import RolloutPosterior, pseudo_marginal
 from polinfer.core.errors import PolinferError
 
 # Legal masks, random starts, a state of which an episode may never come.
@@ -71,7 +72,7 @@ def check(found: RolloutPosterior, rollouts: int, name: str = "{}") -> None:
 
 @cache
 def on_the_table(rollouts: int) -> RolloutPosterior:
-    config = TemperedConfig(policies=1000, islands=8, rollouts=rollouts)
+    config = RolloutsConfig(policies=1000, islands=8, rollouts=rollouts)
     return pseudo_marginal(PROBLEM.table(), config, seed=2)
 
 
@@ -81,7 +82,7 @@ def test_a_table_played_gives_the_target_of_so_many_rollouts(rollouts: int) -> N
 
 
 def test_a_simulator_played_gives_the_same() -> None:
-    config = TemperedConfig(policies=40, islands=8, rollouts=2)
+    config = RolloutsConfig(policies=40, islands=8, rollouts=2)
     found = pseudo_marginal(PlainSimulator(PROBLEM), config, seed=4)
     check(found, 2, "state {}")
     assert all(isinstance(policy, dict) for policy in found.sample)
@@ -97,7 +98,7 @@ def test_the_targets_of_the_tests_differ() -> None:
 def test_two_arms_with_equal_means(rollouts: int) -> None:
     """A pays 0; B pays 4 or -4/3.  P(B) is 0.933 with one rollout and comes down to 0.5."""
     table = polinfer.make("probe/three-targets")
-    found = pseudo_marginal(table, TemperedConfig(policies=1000, rollouts=rollouts), seed=1)
+    found = pseudo_marginal(table, RolloutsConfig(policies=1000, rollouts=rollouts), seed=1)
     weight = (0.25 * math.exp(4 / rollouts) + 0.75 * math.exp(-4 / 3 / rollouts)) ** rollouts
     assert abs(found.policy[0, 1] - weight / (1 + weight)) < 4 * found.policy_stderr[0, 1]
     assert abs(found.log_evidence - math.log((1 + weight) / 2)) < 4 * found.log_evidence_stderr
@@ -110,7 +111,7 @@ def test_with_many_rollouts_the_posterior_is_the_paper_s() -> None:
     enumerated = polinfer.infer(mdp, "exact").table_probs()
     assert enumerated is not None
     few, many = (
-        polinfer.infer(mdp, "tempered", rollouts=rollouts, policies=50, scans=1) for rollouts in (2, 48)
+        polinfer.infer(mdp, "rollouts", rollouts=rollouts, policies=50, scans=1) for rollouts in (2, 48)
     )
     assert many.policies is not None
     assert many.policies.policy_stderr is not None
@@ -127,7 +128,7 @@ def test_with_many_rollouts_the_posterior_is_the_paper_s() -> None:
 def test_a_run_is_decided_by_its_seed() -> None:
     def run(seed: int) -> float:
         return pseudo_marginal(
-            PlainSimulator(PROBLEM), TemperedConfig(policies=4, islands=2, rollouts=1), seed=seed
+            PlainSimulator(PROBLEM), RolloutsConfig(policies=4, islands=2, rollouts=1), seed=seed
         ).log_evidence
 
     assert run(3) == run(3) != run(5)
@@ -136,13 +137,10 @@ def test_a_run_is_decided_by_its_seed() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: TemperedConfig(rollouts=0), "rollouts must be at least 1"),
-        (lambda: TemperedConfig(rollouts=4, moves="gibbs"), "leave out moves='gibbs'"),
-        (lambda: temper(PROBLEM.table(), TemperedConfig(rollouts=4)), "temper computes J from the table"),
-        (lambda: pseudo_marginal(PROBLEM.table(), TemperedConfig()), "say how many episodes"),
+        (lambda: RolloutsConfig(rollouts=0), "rollouts must be at least 1"),
         (
-            lambda: polinfer.infer(PlainSimulator(PROBLEM), "tempered", rollouts=4),
-            "pseudo_marginal gives marginals of visited states",
+            lambda: polinfer.infer(PlainSimulator(PROBLEM), "rollouts", rollouts=4),
+            "pseudo_marginal gives marginals of the states",
         ),
     ],
 )

@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+
+from polinfer.annealing import AnnealingRun, TemperedConfig, anneal
+from polinfer.annealing.annealer import Annealer
+from polinfer.annealing.classes import add_classes, class_codes, log_total, no_classes
+from polinfer.annealing.decompose import split
+from polinfer.annealing.enumerate import list_classes
+from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.annealing.refit import refit
+from polinfer.annealing.rounds import Rounds, estimate
+from polinfer.core.errors import PolinferError
+from polinfer.exact.enumeration import policy_posterior
+from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
+from polinfer.problems.tabular.table import TabularMDP
+from problems import every_policy, lattice, lock, loop, two_blocks, unreached
+
+SMALL = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.01, rounds=3)
+
+
+def distance(table, policy):
+    exact = policy_posterior(table, reach=False).policy
+    steps = np.where(table.absorbing, 0, evaluate_policy(table, exact).occupancy)
+    return float(steps @ abs(policy - exact).sum(axis=1)) / 2 / steps.sum()
+
+
+def equal(one, other):
+    for name, left, right in zip(one._fields, one, other, strict=True):
+        if name == "round_log_evidence":
+            assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+        else:
+            np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "table", [loop(), two_blocks(), lattice(4, 0.2), lock(12)], ids=["loop", "two blocks", "lattice", "lock"]
+)  # fmt: skip
+def test_annealing_finds_the_enumerated_posterior(table):
+    exact = policy_posterior(table)
+    point = anneal(table, SMALL, seed=1).at(1.0)
+    assert not point.exact
+    assert abs(point.log_evidence - exact.posterior.log_evidence) < 5 * point.log_evidence_stderr + 1e-3
+    assert distance(table, point.policy) < 5 * 0.01
+    assert abs(point.policy - exact.policy).max() < 6 * point.policy_stderr.max() + 0.01
+    assert point.lower_bound <= exact.posterior.log_evidence + 1e-5
+    gap = abs(point.expected_return - exact.posterior.expected_return)
+    assert gap < 6 * point.expected_return_stderr + 0.01
+    np.testing.assert_allclose(deterministic_returns(table, point.sample), point.sample_returns, atol=1e-4)
+    assert deterministic_returns(table, point.best[None])[0] == pytest.approx(point.best_return, abs=1e-4)
+
+
+def test_the_evidence_is_unbiased():
+    # One round of one island is one estimate; a coarse ladder and few moves, so that it is a noisy one.
+    table = loop()
+    problem = arrange(reduce_table(table))
+    config = TemperedConfig(policies=8, islands=512, ess=0.5, moves=1, start="uniform")
+    annealer = Annealer(problem, config, scale=2.0)
+    state = annealer.init()
+    while state.inverse < 1:
+        state = annealer.step(state)
+    ratio = np.exp(
+        state.log_evidence - policy_posterior(table.with_problem(reward_scale=2.0)).posterior.log_evidence
+    )
+    assert ratio.std() > 0.05
+    assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(len(ratio))
+
+
+def test_the_same_seed_gives_the_same_bits_and_a_resumed_run_too():
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.01)
+    saved = []
+    whole = anneal(loop(), config, scales=(0.5, 1.0), seed=4, checkpoint=saved.append)
+    for place in (len(saved) // 3, -2):
+        again = anneal(loop(), config, scales=(0.5, 1.0), seed=4, resume=saved[place])
+        for one, other in zip(whole.points, again.points, strict=True):
+            equal(one, other)
+    other = anneal(loop(), config, scales=(0.5, 1.0), seed=5)
+    assert other.points[0].log_evidence != whole.points[0].log_evidence
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
+def test_listed_classes_are_exact_at_every_scale(scale):
+    for table in (loop(), two_blocks(), lattice(3), unreached()):
+        exact = policy_posterior(table.with_problem(reward_scale=scale))
+        point = anneal(table, scales=(scale,)).at(scale)
+        assert point.exact
+        assert point.log_evidence == pytest.approx(exact.posterior.log_evidence, abs=1e-10)
+        assert point.lower_bound == pytest.approx(point.log_evidence, abs=1e-10)
+        assert point.entropy == pytest.approx(exact.posterior.entropy, abs=1e-9)
+        assert scale * point.expected_return == pytest.approx(exact.posterior.expected_return, abs=1e-10)
+        np.testing.assert_allclose(point.policy, exact.policy, atol=1e-10)
+        np.testing.assert_allclose(point.reach_policy, exact.posterior.reach_policy, atol=1e-8)
+
+
+def test_a_problem_falls_apart_below_forced_states():
+    whole = reduce_table(two_blocks())
+    parts, constant = split(whole)
+    assert [sorted(part.state) for part in parts] == [[0, 1, 3], [0, 2, 4, 5]]
+    policy = np.zeros(7, np.int64)
+    total = sum(float(np.max(list_classes(part, 100).returns)) for part in parts) + constant
+    best = max(
+        deterministic_returns(two_blocks(), np.array([_with(policy, whole.state, row)]))[0]
+        for row in every_policy(whole.legal).T
+    )
+    assert total == pytest.approx(best, abs=1e-12)
+
+
+def _with(policy, states, actions):
+    changed = policy.copy()
+    changed[states] = actions
+    return changed
+
+
+def test_listing_gives_up_beyond_the_limit():
+    problem = reduce_table(lattice(4, 0.2))
+    assert list_classes(problem, 10) is None
+    listed = list_classes(problem, 1 << 15)
+    assert np.exp(listed.log_even).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_classes_found_twice_count_once():
+    codes = class_codes(3, 2)
+    policy = np.array([[0, 0, 1], [1, 1, 0], [0, 1, 1]], np.int16)
+    reached = np.array([[True] * 3, [True] * 3, [False, False, True]])
+    known = add_classes(no_classes(), codes, policy, reached, np.array([-1.0, -1.0, -2.5]))
+    known = add_classes(known, codes, policy, reached, np.array([-1.0, -1.0, -2.5]))
+    assert log_total(known) == pytest.approx(np.logaddexp(-1.0, -2.5))
+
+
+def test_a_round_that_falls_short_is_left_out():
+    rng = np.random.default_rng(2)
+    log_evidence = np.array([[3.0], [2.5]]) + rng.normal(size=(2, 8)) * 0.02
+    chosen = np.zeros((2, 1, 2, 8))
+    chosen[0], chosen[1] = np.array([[0.3], [0.7]]), np.array([[0.9], [0.1]])
+    rounds = Rounds(log_evidence, chosen, np.ones((2, 1, 8)), np.ones((2, 8)))
+    found = estimate(rounds, np.ones((1, 2), bool))
+    np.testing.assert_allclose(found.policy, [[0.3, 0.7]])
+    assert abs(found.log_evidence - 3.0) < 0.05
+
+
+def test_an_exact_start_is_kept_and_a_poor_one_refitted():
+    rng = np.random.default_rng(3)
+    truth = np.array([[0.8, 0.2], [0.35, 0.65]])
+    counts = rng.multinomial(64, truth, size=(8, 2)) / 64  # [I, N, A]
+    rounds = Rounds(np.zeros((1, 8)), counts.transpose(1, 2, 0)[None], np.ones((1, 2, 8)), np.zeros((1, 8)))
+    legal = np.ones((2, 2), bool)
+    np.testing.assert_array_equal(refit(rounds, truth[None], legal, 64), truth)
+    fitted = refit(rounds, np.array([[[0.5, 0.5], [0.9, 0.1]]]), legal, 64)
+    assert abs(fitted - truth).max() < 0.08
+
+
+def test_what_cannot_be_run_is_refused_by_name():
+    forced = TabularMDP([[[0.5, 0.5]], [[0, 0]]], [[1.0], [0.0]], 0, [1], 4)
+    with pytest.raises(PolinferError, match="no state of the problem has a choice"):
+        anneal(forced)
+    with pytest.raises(PolinferError, match="start must be"):
+        TemperedConfig(start="cold")
+    with pytest.raises(PolinferError, match="islands"):
+        TemperedConfig(islands=1)
+    with pytest.raises(PolinferError, match="not finished"):
+        AnnealingRun(loop()).result()

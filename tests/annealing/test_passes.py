@@ -1,0 +1,99 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from polinfer.annealing import passes
+from polinfer.annealing.passes import make_evaluate, make_rows
+from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
+from problems import every_policy, lattice, loop, shortcut, tree, two_blocks
+
+
+def evaluated(problem, policy):
+    with jax.enable_x64(True):
+        evaluate = make_evaluate(
+            *problem.gain.shape, problem.width, problem.horizon, policy.shape[1], itemsize=8
+        )
+        found = jax.jit(evaluate)(make_rows(problem, np.float64), jnp.asarray(policy))
+        return jax.tree.map(np.asarray, found)
+
+
+def whole(table, problem, policy):
+    every = np.tile(table.legal_actions.argmax(axis=1), (policy.shape[1], 1))
+    every[:, problem.state[problem.occupied]] = policy[problem.occupied].T
+    return every
+
+
+CASES = {
+    "loops": (loop(), False, 1 << 28),
+    "loops, checkpoints, chunks": (loop(), False, 2048),
+    "horizon cuts": (loop(horizon=2), True, 1 << 28),
+    "values converge": (loop(horizon=200), False, 1 << 28),
+    "forced states": (two_blocks(), True, 1 << 28),
+    "tree by level": (tree(), True, 1 << 28),
+    "lattice by level, chunks": (lattice(3, 0.2), True, 2048),
+    "lattice by step": (lattice(3, 0.2), False, 1 << 28),
+    "shortcut": (shortcut(), True, 1 << 28),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_returns_visits_and_adjoint_of_every_policy(name, monkeypatch):
+    table, levels, chunk = CASES[name]
+    monkeypatch.setattr(passes, "CHUNK_BYTES", chunk)
+    problem = reduce_table(table)
+    if levels:
+        problem = arrange(problem)
+    policy = every_policy(problem.legal)[:, ::7][:, :16]
+    found = evaluated(problem, policy)
+    every = whole(table, problem, policy)
+    held = problem.occupied
+    np.testing.assert_allclose(found.returns, deterministic_returns(table, every), atol=1e-12)
+    for number in range(0, policy.shape[1], 5):
+        value = evaluate_policy(table, every[number])
+        np.testing.assert_allclose(
+            found.visits[held, number], value.occupancy[problem.state[held]], atol=1e-12
+        )
+        # The derivative of J in the probability of another action, by central differences.
+        slot = int(np.argmax(found.visits[:, number] * (problem.legal.sum(axis=1) > 1)))
+        base = np.eye(table.num_actions)[every[number]]
+        for action in np.flatnonzero(problem.legal[slot]):
+            step = np.zeros_like(base)
+            state = problem.state[slot]
+            step[state] = np.eye(table.num_actions)[action] - base[state]
+            ahead = evaluate_policy(table, base + 1e-4 * step).expected_return
+            slope = (ahead - found.returns[number]) / 1e-4
+            gap = found.adjoint[slot, action, number] - found.adjoint[slot, policy[slot, number], number]
+            assert gap == pytest.approx(slope, abs=5e-3 * (1 + abs(gap)))
+
+
+def test_without_loops_differences_of_the_adjoint_are_those_of_the_return():
+    problem = arrange(reduce_table(lattice(3, 0.2)))
+    assert problem.width
+    policy = every_policy(problem.legal)[:, 5:6]
+    found = evaluated(problem, policy)
+    for slot in np.flatnonzero(problem.occupied & (problem.legal.sum(axis=1) > 1)):
+        other = policy.copy()
+        other[slot] = 1 - other[slot]
+        change = evaluated(problem, other).returns - found.returns
+        gap = found.adjoint[slot, other[slot, 0], 0] - found.adjoint[slot, policy[slot, 0], 0]
+        assert gap == pytest.approx(change[0], abs=1e-12)
+
+
+def test_levels_are_used_only_where_the_horizon_cuts_nothing():
+    assert arrange(reduce_table(lattice(3, 0.2))).width > 0
+    assert arrange(reduce_table(shortcut())).width == 0
+    assert arrange(reduce_table(loop())).width == 0
+
+
+def test_hubs_beyond_the_rows_are_added_by_segments(monkeypatch):
+    table = loop()
+    policy = every_policy(reduce_table(table).legal)
+    full = evaluated(reduce_table(table), policy)
+    monkeypatch.setattr("polinfer.annealing.problem._MOST_PREDECESSORS", 2)
+    monkeypatch.setattr("polinfer.annealing.problem._DENSE_SHARE", 2.0)
+    problem = reduce_table(table)
+    assert len(problem.hub_origin)
+    for one, other in zip(full, evaluated(problem, policy), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
