@@ -10,7 +10,7 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 
 help:
 	@echo "make demo      set up, plan on a built-in problem, leave pictures in runs/demo"
-	@echo "make test      set up, then lint, types, the direction of imports, doctests and tests"
+	@echo "make test      set up, then lint, types, the direction of imports, documentation, doctests and tests"
 	@echo "make coverage  the tests, with the share of lines that they run"
 	@echo "make slow      the long tests, among them the wheel in an empty environment"
 	@echo "make docs      set up, then build the documentation in docs/_build/html"
@@ -42,7 +42,7 @@ lint: $(TEST_INSTALLED)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: lint
+test: lint docs
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
 coverage: $(TEST_INSTALLED)

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
+from rich.console import Group
+from rich.table import Table
+
 from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
 from polinfer.cli.listing import List
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables().print(f"polinfer {version('polinfer')}")
         return 0
     if not words or words[0] in ("-h", "--help"):
-        tables().print(_overview(), markup=False)
+        tables().print(_overview())
         raise SystemExit(0 if words else 2)
     try:
         _parse(words).run()
@@ -80,14 +83,14 @@ def _parse(words: list[str]) -> Any:
     return parse(plan_command(shown), prog, rest, method=shown)
 
 
-def _overview() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    lines = [
-        "Planning in Markov decision processes as Bayesian inference over policies.",
-        "",
-        "usage: polinfer COMMAND [...]      'polinfer COMMAND --help' tells more about one",
-        "",
-    ]
+def _overview() -> Group:
+    commands = Table.grid(padding=(0, 2))
     for name, command in COMMANDS.items():
-        lines.append(f"  {name:<{width}}{(command.__doc__ or '').splitlines()[0]}")
-    return "\n".join([*lines, "", "Start with: polinfer plan gridworld/multimodal --reward-scale 2"])
+        commands.add_row(f"  {name}", (command.__doc__ or "").splitlines()[0])
+    return Group(
+        "Planning in Markov decision processes as Bayesian inference over policies.\n",
+        "usage: polinfer COMMAND [...]\n",
+        commands,
+        "\n'polinfer COMMAND --help' tells more about one.",
+        "Start with: polinfer plan gridworld/multimodal --reward-scale 2",
+    )

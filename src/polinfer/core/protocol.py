@@ -54,7 +54,7 @@ class MDP(Protocol):
     problem, but engines count the steps, not the MDP.  An MDP is hashable, as plain classes and frozen
     dataclasses are; equal problems share compiled programs.
 
-    `polinfer.problems.conformance.check_mdp` checks an implementation.
+    `polinfer.testing.check_mdp` checks an implementation.
     """
 
     def __hash__(self) -> int: ...

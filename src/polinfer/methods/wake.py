@@ -83,7 +83,7 @@ class Wake(FittedMethod[WakeConfig]):
     """Our objective: the inclusive divergence to the posterior."""
 
     name = "wake"
-    summary = "Fit the proposal to the weighted policies of sweeps: near the posterior, the default."
+    summary = "Fit a proposal to the weighted policies of sweeps: near the posterior, on any simulator."
     Config = WakeConfig
 
     def complete(self, problem: Problem, config: WakeConfig) -> WakeConfig:

@@ -42,7 +42,7 @@ def check_mdp(mdp: MDP, *, episodes: int = 64, seed: int = 0) -> Conformance:
     Examples
     --------
     >>> import polinfer
-    >>> from polinfer.problems.conformance import check_mdp
+    >>> from polinfer.testing import check_mdp
     >>> check_mdp(polinfer.make("gridworld/multimodal")).distinct_states
     16
     """

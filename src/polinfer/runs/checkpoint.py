@@ -16,6 +16,7 @@ from polinfer.posterior.trace import Trace
 
 CHECKPOINT, METRICS, BLOCKS = "checkpoint.safetensors", "metrics.jsonl", "blocks"
 _SUFFIX = ".safetensors"
+_RUN = "run:"  # begins the names of what the run carries
 
 
 class FolderCheckpoint:
@@ -33,7 +34,7 @@ class FolderCheckpoint:
         if "done" not in arrays or arrays["done"].shape != ():
             raise PolinferError(f"{path}: 'done' is missing; remove the file to start again")
         trace = read_trace(arrays, path) if "trace:done" in arrays else None
-        found = {name: rows for name, rows in arrays.items() if not name.startswith(("trace", "done"))}
+        found = {name[len(_RUN) :]: rows for name, rows in arrays.items() if name.startswith(_RUN)}
         return Snapshot(int(arrays["done"]), found, trace, self._blocks())
 
     def write(self, snapshot: Snapshot) -> None:
@@ -44,9 +45,8 @@ class FolderCheckpoint:
         for name, arrays in snapshot.blocks.items():
             write_arrays(self.folder / BLOCKS / (name + _SUFFIX), arrays)
         trace = {} if snapshot.trace is None else trace_arrays(snapshot.trace)
-        write_arrays(
-            self.folder / CHECKPOINT, {**snapshot.arrays, **trace, "done": np.asarray(snapshot.done)}
-        )
+        own = {_RUN + name: rows for name, rows in snapshot.arrays.items()}
+        write_arrays(self.folder / CHECKPOINT, {**own, **trace, "done": np.asarray(snapshot.done)})
         if snapshot.kept is not None and (self.folder / BLOCKS).is_dir():
             for path in (self.folder / BLOCKS).iterdir():
                 if path.name.removesuffix(_SUFFIX) not in snapshot.kept:

@@ -95,7 +95,9 @@ def uniform(mdp, state):
 
 def sweep_of(mdp, seed, particles=6):
     run = jax.jit(
-        partial(run_sweep, mdp=mdp, log_proposal=partial(uniform, mdp), config=SweepConfig(particles))
+        partial(
+            run_sweep, mdp=mdp, log_proposal=partial(uniform, mdp), config=SweepConfig(particles=particles)
+        )
     )
     return run(jnp.array([seed, 7], jnp.uint32))
 
