@@ -55,6 +55,7 @@ def test_plan_exact_prints_what_the_contract_says(capsys: pytest.CaptureFixture[
         "config.json",
         "policy.safetensors",
         "summary.json",
+        "certificate.png",
         "policy.png",
         "returns.png",
     }
@@ -73,6 +74,7 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
         "metrics.jsonl",
         "policy.safetensors",
         "summary.json",
+        "certificate.png",
         "policy.png",
         "returns.png",
         "training.png",
@@ -286,7 +288,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
             main(words)
         assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert "gridworld/multimodal --seeds 25" in " ".join(text.split())
+    assert "gridworld/ablation --method vsmc --seeds 25" in " ".join(text.split())
     assert all(name in text for name in METHODS)
     assert "--learning-rate" not in text  # settings are shown with their method
 
