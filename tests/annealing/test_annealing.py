@@ -13,7 +13,8 @@ from polinfer.core.errors import PolinferError
 from polinfer.exact.enumeration import policy_posterior
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
 from polinfer.problems.tabular.table import TabularMDP
-from problems import every_policy, lattice, lock, loop, two_blocks, unreached
+
+from .cases import every_policy, lattice, lock, loop, two_blocks, unreached
 
 SMALL = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.01, rounds=3)
 

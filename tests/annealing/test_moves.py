@@ -20,7 +20,8 @@ from polinfer.annealing.noise import fold, make_key
 from polinfer.annealing.passes import make_evaluate, make_rows
 from polinfer.annealing.problem import reduce_table
 from polinfer.exact.enumeration import policy_posterior
-from problems import every_policy, loop, unreached
+
+from .cases import every_policy, loop, unreached
 
 KINDS = {
     "by influence": (0.7, True, 1.0, False, False),

@@ -7,7 +7,8 @@ from polinfer.annealing import passes
 from polinfer.annealing.passes import make_evaluate, make_rows
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
-from problems import every_policy, lattice, loop, shortcut, tree, two_blocks
+
+from .cases import every_policy, lattice, loop, shortcut, tree, two_blocks
 
 
 def evaluated(problem, policy):

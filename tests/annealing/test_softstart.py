@@ -5,7 +5,8 @@ from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.annealing.softstart import soft_policy, stays_of, uniform_start, visit_weights
 from polinfer.exact.enumeration import policy_posterior
 from polinfer.exact.evaluation import evaluate_policy
-from problems import every_policy, lattice, lock, loop, tree
+
+from .cases import every_policy, lattice, lock, loop, tree
 
 
 def soft(table, committed=False):

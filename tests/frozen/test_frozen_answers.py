@@ -1,5 +1,7 @@
 """Answers of every method at fixed seeds, frozen before the method seam was built.
 
+Since then `tempered`, `wake` and `particles` were frozen anew on purpose: they start from the soft policy.
+
 ``python tests/frozen/test_frozen_answers.py`` writes the fixture anew: do so only in a commit that changes a
 number on purpose, and say which and why there.
 """

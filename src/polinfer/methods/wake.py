@@ -15,6 +15,7 @@ from polinfer.methods.fitted import FittedConfig, FittedMethod, training_of
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import table_of
 from polinfer.smc.config import DynamicsFields, ResamplingScheme
+from polinfer.smc.weights import NEEDS_TABLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,8 @@ class Wake(FittedMethod[WakeConfig]):
         """Refuse a soft start without a table."""
         super().check(problem, config, seed=seed, seeds=seeds)
         if config.initial == "soft" and not (isinstance(problem, MDP) and table_of(problem) is not None):
-            raise PolinferError("initial 'soft' needs a problem that fits a table; leave it out")
+            soft = "initial 'soft' needs a problem that fits a table; leave it out"
+            raise PolinferError(NEEDS_TABLE if config.weights == "exact" else soft)
 
     def start(self, problem: Problem, config: WakeConfig) -> Floats | None:
         """Return the soft start where it was asked for."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -23,6 +25,7 @@ def lineages(sweep: Sweep) -> Array:
     return jnp.concatenate([earlier, last[None]])
 
 
+@partial(jax.jit, static_argnames="num_states")
 def committed_actions(sweep: Sweep, num_states: int) -> Array:
     """Return the actions that each final particle's lineage has drawn, ``[N, S]``; -1 where it drew none."""
     slot = jnp.arange(sweep.ancestor.shape[1])[None, :, None]
