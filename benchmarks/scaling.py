@@ -3,7 +3,8 @@
     python benchmarks/scaling.py OUT.jsonl [--families lattice tree grid cyclic] [--states 100 1000 ...]
     python benchmarks/scaling.py OUT.jsonl --figure scaling.png
 
-Every point is a line of OUT as soon as it is there.  Distances are to closed forms where there are any.
+Every point is a line of OUT as soon as it is there.  Distances are to closed forms where there are any;
+beyond --limit seconds (180) the answer is taken as it is.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def cyclic(states: int, seed: int = 0) -> TabularMDP:
     return TabularMDP.from_outcomes(rows, states, 4, 0, None, 100)
 
 
-def measure(family: str, states: int) -> dict[str, Any]:
+def measure(family: str, states: int, limit: float) -> dict[str, Any]:
     case = truth.large(family, states) if family in ("lattice", "tree") else None
     table = case.table if case is not None else {"grid": grid, "cyclic": cyclic}[family](states)
     began = time.perf_counter()
-    posterior = polinfer.infer(table, "tempered")
+    posterior = polinfer.infer(table, "tempered", time_limit=limit)
     seconds = time.perf_counter() - began
     whole, probs = posterior.policies, posterior.table_probs()
     assert whole is not None
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--families", nargs="*", default=FAMILIES)
     parser.add_argument("--states", nargs="*", type=int, default=STATES)
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--limit", type=float, default=180.0)
     given = parser.parse_args()
     known = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
     if given.figure is not None:
@@ -109,7 +111,7 @@ def main() -> None:
         for family in given.families:
             if any(row["family"] == family and row.get("asked") == states for row in known):
                 continue
-            row = measure(family, states)
+            row = measure(family, states, given.limit)
             with given.out.open("a") as file:
                 file.write(json.dumps({**row, "asked": states}) + "\n")
             print({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()}, flush=True)
