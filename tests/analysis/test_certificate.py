@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -239,7 +240,14 @@ def test_the_tail_of_weights_is_found() -> None:
     assert pareto_k(np.full(24, 1 / 24)) is None
 
 
+@pytest.fixture
+def run_quickly(compile_quickly: None) -> None:
+    """Undo what makes compiling quick, where running is most of the time."""
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("run_quickly")
 def test_a_way_that_no_sweep_found_is_found_out() -> None:
     """Two ways round the swamp: a proposal that knows one of them has bounds that agree on half of Z."""
     grid = polinfer.make("gridworld/multimodal", reward_scale=3)
