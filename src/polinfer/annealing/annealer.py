@@ -31,6 +31,8 @@ from polinfer.exact.solution import Floats
 
 _SOFT_ROUNDS = 3
 _SOFT_DRAWS = 256
+_SOFT_REPEATED = 4  # soft starts that are averaged
+_SOFT_CHEAP = 200_000  # states times steps, up to which they are
 _LARGEST = 1 << 25  # entries of the population's adjoints
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
@@ -88,7 +90,7 @@ class Annealer:
         steps = 1 if problem.width else problem.horizon
         work = size * actions * self.count * (outcomes * steps + _PROPOSING)
         self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
-        self.key = make_key(seed)
+        self.seed, self.key = seed, make_key(seed)
         self.even = uniform_start(problem)
         self.codes = class_codes(size, actions)
         with jax.enable_x64(True):
@@ -186,7 +188,20 @@ class Annealer:
         return stage
 
     def _soft_start(self, committed: bool) -> Floats:
-        """Return the reach-weighted soft policy, from some rounds of drawing policies."""
+        """Return the reach-weighted soft policy: the mean of some, where loops make each lean to one mode.
+
+        Weights come from policies that were drawn.  Where two ways are worth the same, a few per cent more
+        visits on one of them tilt the values, the next draws follow, and the other way is lost.  Which of
+        them it is differs from one repetition to the next.
+        """
+        problem = self.problem
+        cheap = not problem.width and problem.size * problem.horizon <= _SOFT_CHEAP
+        count = _SOFT_REPEATED if cheap else 1
+        starts = [self._one_soft_start(committed, make_key(self.seed, 1 + number)) for number in range(count)]
+        return np.asarray(np.mean(starts, axis=0))
+
+    def _one_soft_start(self, committed: bool, key: NDArray[np.uint32]) -> Floats:
+        """Return one reach-weighted soft policy, from some rounds of drawing policies."""
         problem, behaviour, weight = self.problem, self.even, np.ones(self.problem.size)
         stays, share = stays_of(problem, committed), uniform_share(1.0)
         choice = problem.legal.sum(axis=1) > 1
@@ -195,7 +210,7 @@ class Annealer:
                 soft = soft_policy(problem, self.scale, weight, behaviour, stays).policy
                 behaviour = mixed(soft, problem.legal, share)
                 if number < _SOFT_ROUNDS:
-                    drawn = self.kernels.draw(self._own_key(number), self._log(behaviour))
+                    drawn = self.kernels.draw(fold(jnp.asarray(key), number), self._log(behaviour))
                     blank = self._blank_stage(behaviour, drawn, number)
                     visits = np.asarray(blank.walkers.evaluation.visits[:, :_SOFT_DRAWS], np.float64)
                     some = np.asarray(drawn)[:, :_SOFT_DRAWS]
