@@ -27,6 +27,8 @@ from polinfer.problems.tabular import TabularMDP
 
 DEFAULT_SCALES = tuple(float(scale) for scale in np.geomspace(0.01, 100.0, 17))
 """A hundredth of the problem's own rewards to a hundred times them, four to a decade."""
+PATH_CONFIG = TemperedConfig(tolerance=0.01, evidence_tolerance=0.1, rounds=3)
+"""How each scale is annealed: less precisely than one answer is, since there are many."""
 ENUMERATED = 100_000
 """With at most this many policies all are evaluated, once for all scales; with more they are sampled."""
 _AT_ONCE = 1 << 13  # policies written out together
@@ -115,7 +117,7 @@ def scale_path(
     scales
         Multiples of the problem's own rewards, whatever reward scale it was made with.
     config
-        How policies are sampled.
+        How policies are sampled; `PATH_CONFIG` by default.
     seed
         Of the sampling.
     limit
@@ -145,7 +147,7 @@ def scale_path(
     found = (
         _enumerate(table, decision, count, wanted)
         if enumerated
-        else _sample(table, wanted, config or TemperedConfig(), seed, report)
+        else _sample(table, wanted, config or PATH_CONFIG, seed, report)
     )
     points = []
     for posterior in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -13,8 +13,15 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from polinfer.analysis.reward_path import DEFAULT_SCALES, ENUMERATED, ScalePath, as_json, scale_path
-from polinfer.annealing.config import TemperedConfig, check_scales
+from polinfer.analysis.reward_path import (
+    DEFAULT_SCALES,
+    ENUMERATED,
+    PATH_CONFIG,
+    ScalePath,
+    as_json,
+    scale_path,
+)
+from polinfer.annealing.config import check_scales
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.errors import PolinferError, check_at_least
@@ -45,10 +52,12 @@ class Path(OutputFlags):
     """The last scale of the grid; 100 by default."""
     points: int | None = None
     """How many scales the grid has; 17 by default."""
-    policies: int = TemperedConfig.policies
+    policies: int = PATH_CONFIG.policies
     """Policies per island, where they are sampled."""
-    islands: int = TemperedConfig.islands
+    islands: int = PATH_CONFIG.islands
     """Independent populations, where policies are sampled; standard errors are taken over them."""
+    tolerance: float = PATH_CONFIG.tolerance
+    """Expected distance of each marginal policy from its limit, where policies are sampled."""
     limit: int = ENUMERATED
     """The largest number of policies to enumerate; with more, they are sampled."""
     seed: int = 0
@@ -62,7 +71,7 @@ class Path(OutputFlags):
         """Compute, print, draw."""
         started = time.perf_counter()
         scales = self._scales()
-        config = TemperedConfig(policies=self.policies, islands=self.islands)
+        config = replace(PATH_CONFIG, policies=self.policies, islands=self.islands, tolerance=self.tolerance)
         check_at_least("limit", self.limit, 0)
         mdp = self.problem.make()
         folder = self.out
