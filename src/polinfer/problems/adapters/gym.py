@@ -7,14 +7,13 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from polinfer.core.errors import DomainError, check_finite, suggest
+from polinfer.problems.adapters.convert import convert
+from polinfer.problems.adapters.functional import FunctionalMDP
+from polinfer.problems.adapters.snapshots import SnapshotSimulator
 from polinfer.problems.tabular.table import TabularMDP
-
-if TYPE_CHECKING:
-    from polinfer.problems.adapters.functional import FunctionalMDP
-    from polinfer.problems.adapters.snapshots import SnapshotSimulator
 
 _OPTIONS = ("horizon", "reward_scale", "abstraction", "edges", "encode")
 
@@ -71,8 +70,6 @@ def from_gymnasium(
     ((1, 0), 'x2 in -0.1..0, x3 < 0')
     """
     import_gymnasium()
-    from polinfer.problems.adapters.convert import convert  # noqa: PLC0415 - needs Gymnasium, which polinfer does not
-
     return convert(env, horizon, check_finite("reward_scale", reward_scale), abstraction, edges, encode)
 
 

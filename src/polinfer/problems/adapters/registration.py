@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from polinfer.core.errors import DomainError, PolinferError
 from polinfer.core.protocol import MDP
+from polinfer.problems.adapters.environment import MDPEnvironment
 from polinfer.problems.adapters.gym import import_gymnasium
 from polinfer.problems.registry import list_domains, make
-
-if TYPE_CHECKING:
-    from polinfer.problems.adapters.environment import MDPEnvironment
 
 
 def to_gymnasium(
@@ -53,8 +51,6 @@ def to_gymnasium(
     (1,2), step 0 of 10
     """
     import_gymnasium()
-    from polinfer.problems.adapters.environment import MDPEnvironment  # noqa: PLC0415 - needs Gymnasium
-
     if not isinstance(mdp, MDP):
         raise PolinferError(
             f"to_gymnasium takes a polinfer.MDP, got {type(mdp).__name__}; "
