@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_bits_and_a_resumed_run_too():
         for one, other in zip(whole.points, again.points, strict=True):
             equal(one, other)
     other = anneal(loop(), config, scales=(0.5, 1.0), seed=5)
-    assert other.points[0].expected_return != whole.points[0].expected_return
+    assert other.points[0].log_evidence_stderr != whole.points[0].log_evidence_stderr
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
@@ -123,9 +123,12 @@ def test_classes_found_twice_count_once():
     codes = class_codes(3, 2)
     policy = np.array([[0, 0, 1], [1, 1, 0], [0, 1, 1]], np.int16)
     reached = np.array([[True] * 3, [True] * 3, [False, False, True]])
-    known = add_classes(no_classes(), codes, policy, reached, np.array([-1.0, -1.0, -2.5]))
-    known = add_classes(known, codes, policy, reached, np.array([-1.0, -1.0, -2.5]))
+    masses, returns = np.array([-1.0, -1.0, -2.5]), np.array([3.0, 3.0, 1.5])
+    known = add_classes(no_classes(3), codes, policy, reached, masses, returns)
+    known = add_classes(known, codes, policy, reached, masses, returns)
     assert log_total(known) == pytest.approx(np.logaddexp(-1.0, -2.5))
+    assert known.heavy.tolist() == [[0, 1, -1], [1, 0, 1]]  # the heaviest first
+    assert known.heavy_returns.tolist() == [3.0, 1.5]
 
 
 def test_a_round_that_falls_short_is_left_out():

@@ -34,6 +34,7 @@ TRUSTED, DOUBTED = 0.03, 0.1
 """Distances up to which an answer is trusted, and from which on it is not."""
 _ENUMERATED = 100_000  # policies; up to here the exact posterior is at hand
 _CHEAP = 3_000_000  # multiplications for one policy; up to here annealing takes some seconds
+_IMPRECISE = 1.2  # times the tolerance of log Z, beyond which annealing has not become precise
 _HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
 _SLACK = 0.02  # nats by which an estimate of log Z may miss a bound besides three standard errors
 _LEAVES, _WORK = 32, 1e8  # of the bounds; ten times as many when thorough
@@ -212,7 +213,8 @@ def _by_another_start(
     config, whole = posterior.config, posterior.policies
     assert isinstance(config, TemperedConfig)
     assert whole is not None
-    if any(finding.severity is not Severity.FACT for finding in findings):
+    imprecise = whole.log_evidence_stderr > _IMPRECISE * config.evidence_tolerance
+    if imprecise or any(finding.severity is not Severity.FACT for finding in findings):
         return Judgement(Verdict.CARE, "its standard errors are large", "use more policies, moves or rounds")
     other = replace(
         config,

@@ -124,7 +124,7 @@ class Annealer:
             rounds=empty,
             round_steps=np.zeros(0, np.int64),
             round_starts=np.zeros((0, size, actions)),
-            classes=no_classes(),
+            classes=no_classes(size),
             best_return=-np.inf,
             best_policy=np.zeros(size, np.int16),
             finished=False,
@@ -277,8 +277,10 @@ class Annealer:
         returns, visits, _ = (np.asarray(part) for part in stage.walkers.evaluation)
         reached = visits > 0
         log_even = np.log(self.problem.legal.sum(axis=1))
-        log_mass = self.scale * returns.astype(np.float64) - log_even @ reached
-        classes = add_classes(state.classes, self.codes, np.asarray(stage.walkers.policy), reached, log_mass)
+        returns = returns.astype(np.float64)
+        log_mass = self.scale * returns - log_even @ reached
+        policy = np.asarray(stage.walkers.policy)
+        classes = add_classes(state.classes, self.codes, policy, reached, log_mass, returns)
         state = state._replace(classes=classes)
         if float(stage.best.returns) > state.best_return:
             state = state._replace(

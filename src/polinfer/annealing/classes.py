@@ -14,18 +14,25 @@ from numpy.typing import NDArray
 from polinfer.exact.solution import Floats
 
 _MOST = 500_000
+_MOST_HEAVY = 2048  # classes whose policies are kept
+_HEAVY_ENTRIES = 1 << 20  # of those policies
 
 
 class Classes(NamedTuple):
-    """Reach classes by a 64-bit hash, in ascending order."""
+    """Reach classes by a 64-bit hash, in ascending order, and the policies of the heaviest."""
 
     code: NDArray[np.uint64]  # [C]
     log_mass: Floats  # [C]
+    heavy_code: NDArray[np.uint64]  # [K]
+    heavy_log_mass: Floats  # [K]
+    heavy_returns: Floats  # [K]
+    heavy: NDArray[np.int16]  # [K, N], -1 where the class does not come
 
 
-def no_classes() -> Classes:
-    """Return the empty set."""
-    return Classes(np.zeros(0, np.uint64), np.zeros(0))
+def no_classes(size: int = 0) -> Classes:
+    """Return the empty set, for a problem of `size` states."""
+    none, words = np.zeros(0), np.zeros(0, np.uint64)
+    return Classes(words, none, words, none, none, np.zeros((0, size), np.int16))
 
 
 def class_codes(size: int, actions: int) -> NDArray[np.uint64]:
@@ -39,8 +46,9 @@ def add_classes(
     policy: NDArray[np.int16],
     reached: NDArray[np.bool_],
     log_mass: Floats,
+    returns: Floats,
 ) -> Classes:
-    """Add the classes of policies ``[N, P]`` with their log masses ``[P]``; the least likely are let go."""
+    """Add the classes of policies ``[N, P]`` with log masses and returns ``[P]``; the lightest are let go."""
     words = np.take_along_axis(codes, policy.astype(np.int64), axis=1)
     with np.errstate(over="ignore"):
         code = np.where(reached, words, np.uint64(0)).sum(axis=0, dtype=np.uint64)
@@ -49,7 +57,25 @@ def add_classes(
     if len(every) > _MOST:
         kept = np.sort(np.argsort(-mass, kind="stable")[: _MOST // 2])
         every, mass = every[kept], mass[kept]
-    return Classes(every, mass)
+    return Classes(every, mass, *_heaviest(known, code, log_mass, returns, policy, reached))
+
+
+def _heaviest(
+    known: Classes,
+    code: NDArray[np.uint64],
+    log_mass: Floats,
+    returns: Floats,
+    policy: NDArray[np.int16],
+    reached: NDArray[np.bool_],
+) -> tuple[NDArray[np.uint64], Floats, Floats, NDArray[np.int16]]:
+    """Return code, log mass, return and policy of the heaviest classes known, heaviest first."""
+    most = min(_MOST_HEAVY, _HEAVY_ENTRIES // max(1, len(policy)))
+    codes, first = np.unique(np.concatenate([known.heavy_code, code]), return_index=True)
+    mass = np.concatenate([known.heavy_log_mass, log_mass])[first]
+    chosen = np.argsort(-mass, kind="stable")[:most]
+    first = first[chosen]
+    rows = np.concatenate([known.heavy, np.where(reached, policy, -1).astype(np.int16).T])[first]
+    return codes[chosen], mass[chosen], np.concatenate([known.heavy_returns, returns])[first], rows
 
 
 def log_total(known: Classes) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.annealing.annealer import Annealer, State
-from polinfer.annealing.classes import log_total
+from polinfer.annealing.classes import Classes, log_total
 from polinfer.annealing.enumerate import Listed
 from polinfer.annealing.path import AnnealedPoint
 from polinfer.annealing.problem import Problem
@@ -18,6 +18,7 @@ from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
 _REACHED_BY = 256  # policies of the sample that the reach policy is computed from
+_OUTSIDE = 0.02  # share of the posterior outside of the heaviest classes, up to which they are the answer
 
 
 class PartPosterior(NamedTuple):
@@ -92,17 +93,37 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     order = random.permutation(state.policy.shape[1])
     drawn = np.resize(order, count)
     reached = np.where(visits > 0, state.policy, -1).astype(np.int16)
+    log_evidence = max(found.log_evidence, bound)
+    sample, sample_returns = reached[:, drawn], returns[drawn]
+    # What the estimate lacked may be lacking in the marginals, too.
+    lacking = float(-np.expm1(found.log_evidence - log_evidence))
+    several = problem.legal.sum(axis=1, keepdims=True) > 1
+    found = found._replace(
+        policy_stderr=np.where(several, np.maximum(found.policy_stderr, lacking / 2), 0.0) * problem.legal
+    )
+    outside = _outside(state.classes, log_evidence)
+    if outside <= _OUTSIDE:
+        # Classes have known masses: nothing is left to the share of moves that was spent in each.
+        heavy, weight = state.classes.heavy.T, _weights(state.classes)
+        chosen = random.permutation(_systematic(weight, count, random))
+        sample, sample_returns = heavy[:, chosen], state.classes.heavy_returns[chosen]
+        found = found._replace(
+            policy=_class_policy(problem, heavy, weight),
+            policy_stderr=np.where(several, outside / 2, 0.0) * problem.legal,
+            returns=float(weight @ state.classes.heavy_returns),
+            returns_stderr=outside * float(state.classes.heavy_returns.std()),
+        )
     return PartPosterior(
         # The mass of the classes found is certain: where it refutes the estimate, it takes its place.
-        log_evidence=max(found.log_evidence, bound),
-        log_evidence_stderr=max(found.log_evidence_stderr, bound - found.log_evidence),
+        log_evidence=log_evidence,
+        log_evidence_stderr=max(found.log_evidence_stderr, log_evidence - found.log_evidence),
         returns=found.returns,
         returns_stderr=found.returns_stderr,
         policy=found.policy,
         policy_stderr=found.policy_stderr,
         visits=found.visits,
-        sample=_fill(reached[:, drawn], problem.legal, random),
-        sample_returns=returns[drawn],
+        sample=_fill(sample, problem.legal, random),
+        sample_returns=sample_returns,
         reach=_sampled_reach(problem, state.policy, visits, order),
         lower_bound=bound,
         best=state.best_policy,
@@ -110,6 +131,32 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         round_log_evidence=annealer.all_rounds(state).log_evidence,
         exact=False,
     )
+
+
+def _outside(classes: Classes, log_evidence: float) -> float:
+    """Return about the share of the posterior outside of the heaviest classes."""
+    if not len(classes.heavy_log_mass):
+        return 1.0
+    held = float(np.logaddexp.reduce(classes.heavy_log_mass))
+    return float(-np.expm1(min(0.0, held - log_evidence)))
+
+
+def _weights(classes: Classes) -> Floats:
+    weight = np.exp(classes.heavy_log_mass - classes.heavy_log_mass.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _class_policy(problem: Problem, classes: NDArray[np.int16], weight: Floats) -> Floats:
+    """Return the marginal policy ``[N, A]`` of weighted classes ``[N, K]``; uniform elsewhere."""
+    even = problem.legal / problem.legal.sum(axis=1, keepdims=True)
+    policy = np.stack([(classes == action) @ weight for action in range(even.shape[1])], axis=1)
+    return np.asarray(policy + (1.0 - policy.sum(axis=1, keepdims=True)) * even)
+
+
+def _systematic(weight: Floats, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Draw `count` numbers by their weights, with one uniform number."""
+    place = (np.arange(count) + random.random()) / count
+    return np.minimum(np.searchsorted(np.cumsum(weight), place, side="right"), len(weight) - 1)
 
 
 def _sampled_reach(
