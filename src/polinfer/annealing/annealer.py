@@ -69,6 +69,7 @@ class State(NamedTuple):
 class Kernels(NamedTuple):
     """The compiled functions of a problem's shape."""
 
+    evaluate: Any
     stage: Any
     log_weights: Any
     draw: Any
@@ -153,7 +154,7 @@ class Annealer:
     def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
         """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of a population."""
         with jax.enable_x64(True):
-            found = self._blank_stage(self.even, jnp.asarray(policy), 0).walkers.evaluation
+            found = self.kernels.evaluate(self.rows, jnp.asarray(policy))
             return np.asarray(found.returns, np.float64), np.asarray(found.visits, np.float64)
 
     def _no_sums(self) -> Rounds:
@@ -211,27 +212,12 @@ class Annealer:
                 behaviour = mixed(soft, problem.legal, share)
                 if number < _SOFT_ROUNDS:
                     drawn = self.kernels.draw(fold(jnp.asarray(key), number), self._log(behaviour))
-                    blank = self._blank_stage(behaviour, drawn, number)
-                    visits = np.asarray(blank.walkers.evaluation.visits[:, :_SOFT_DRAWS], np.float64)
+                    found = self.kernels.evaluate(self.rows, drawn)
+                    visits = np.asarray(found.visits[:, :_SOFT_DRAWS], np.float64)
                     some = np.asarray(drawn)[:, :_SOFT_DRAWS]
                     weight = visit_weights(problem, stays, some, visits, committed)
                     share = uniform_share(float((visits[choice] > 0).sum(axis=0).mean()))
         return behaviour
-
-    def _blank_stage(self, start: Floats, policy: Any, calls: int) -> Stage:
-        target = bridge_target(
-            self._log(start), self._log(self.even), jnp.float64(0), jnp.float64(self.scale)
-        )
-        stage: Stage = self.kernels.stage(
-            self.rows,
-            policy,
-            target,
-            self._own_key(calls),
-            jnp.int32(0),
-            jnp.float32(0),
-            jnp.float32(0),
-        )
-        return stage
 
     def _begin(self, state: State) -> State:
         """Draw the population of a round."""
@@ -393,6 +379,7 @@ def _compile(shape: _Shape) -> Kernels:
         return draw_actions(chance, columns_of(jnp.exp(log_start), jnp.float32), jnp.int16)
 
     return Kernels(
+        evaluate=jax.jit(evaluate),
         stage=jax.jit(make_stage(evaluate, shape.islands, shape.width)),
         log_weights=jax.jit(log_weights),
         draw=jax.jit(draw),
