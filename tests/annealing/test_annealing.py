@@ -15,7 +15,7 @@ from polinfer.exact.enumeration import policy_posterior
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
 from polinfer.problems.tabular.table import TabularMDP
 
-from .cases import every_policy, lattice, lock, loop, two_blocks, unreached
+from .cases import every_policy, lattice, lock, loop, tree, two_blocks, unreached
 
 SMALL = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.01, rounds=3)
 
@@ -172,3 +172,12 @@ def test_two_ways_that_are_worth_the_same_are_both_found():
     right, up, *others = point.policy[int(table.initial.argmax())]
     assert min(right, up) > 0.3
     assert max(others) < 0.1
+
+
+def test_islands_that_agree_exactly_are_not_taken_for_an_enumeration():
+    table = tree()  # whose soft start is the posterior itself, so that all islands have one log Z
+    annealed = polinfer.infer(table, "tempered", enumerate_up_to=0, policies=8, islands=2, rounds=1)
+    assert annealed.policies.log_evidence_stderr > 0
+    assert "enumerated" not in {finding.code for finding in polinfer.diagnose(annealed)}
+    listed = polinfer.infer(table, "tempered")
+    assert listed.policies.log_evidence_stderr == 0

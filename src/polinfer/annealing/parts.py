@@ -18,6 +18,7 @@ from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
 _REACHED_BY = 256  # policies of the sample that the reach policy is computed from
+_LEAST_ERROR = 1e-9  # of a log evidence that was not enumerated
 _OUTSIDE = 0.02  # share of the posterior outside of the heaviest classes, up to which they are the answer
 
 
@@ -47,13 +48,9 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
     log_evidence = float(np.logaddexp.reduce(log_mass))
     weight = np.exp(log_mass - log_evidence)
     weight = weight / weight.sum()
-    even = problem.legal / problem.legal.sum(axis=1, keepdims=True)
-    policy = np.stack([(listed.policy == a) @ weight for a in range(problem.legal.shape[1])], axis=1)
-    policy = policy + (1.0 - policy.sum(axis=1, keepdims=True)) * even
+    policy = _class_policy(problem, listed.policy, weight)
     random = np.random.default_rng([seed, 1])
-    place = (np.arange(count) + random.random()) / count
-    drawn = np.minimum(np.searchsorted(np.cumsum(weight), place, side="right"), len(weight) - 1)
-    drawn = random.permutation(drawn)
+    drawn = random.permutation(_systematic(weight, count, random))
     top = int(np.argmax(listed.returns))
     if listed.chance is not None:
         reach = reach_policy(problem, listed.policy, listed.chance * weight)
@@ -116,7 +113,8 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     return PartPosterior(
         # The mass of the classes found is certain: where it refutes the estimate, it takes its place.
         log_evidence=log_evidence,
-        log_evidence_stderr=max(found.log_evidence_stderr, log_evidence - found.log_evidence),
+        # Islands may agree to the last bit, and still all be wrong: zero is for what was enumerated.
+        log_evidence_stderr=max(found.log_evidence_stderr, log_evidence - found.log_evidence, _LEAST_ERROR),
         returns=found.returns,
         returns_stderr=found.returns_stderr,
         policy=found.policy,
