@@ -264,7 +264,7 @@ def two_locks(rng: Rng) -> TabularMDP:
 
 
 def slipping_lock(rng: Rng) -> TabularMDP:
-    """A wrong digit goes back some places; chance swaps right and wrong, so every policy reaches all states."""
+    """A wrong digit goes back some places; chance swaps right and wrong, so all states are always reached."""
     digits, actions = [(6, 3), (7, 3), (8, 3), (9, 3), (10, 2), (12, 2)][int(rng.integers(6))]
     slip, back = float(rng.choice([0.02, 0.1, 0.2])), int(rng.integers(1, 4))
     pay = digits * np.log(actions) * float(rng.uniform(0.5, 2.0))
