@@ -403,4 +403,8 @@ def _solution(
 
 def _written(count: int) -> str:
     """Write a number of policies; one with very many digits by its size."""
-    return f"{count:,}" if count < 10**15 else f"about {count:.1e}"
+    if count < 10**15:
+        return f"{count:,}"
+    # A float ends at 1e308, and Python writes no integer of more than 4,300 digits.
+    power, digits = divmod(math.log10(count), 1)
+    return f"about {10**digits:.1f}e{power:.0f}"

@@ -33,6 +33,7 @@ from polinfer.problems.tabular.rows import (
     resolve_states,
     rows_from_arrays,
 )
+from polinfer.problems.tabular.terms import check_discount, check_horizon, check_prior, uniform_prior
 
 MAX_PAIRS = 1 << 28
 
@@ -52,9 +53,15 @@ class TabularMDP:
     absorbing
         The terminal states: ``[S]`` bool, indices or names; none by default.  Their rows may be left at zero.
     horizon
-        The largest number of steps in an episode.
+        The largest number of steps in an episode.  None, with a discount below one, for an infinite horizon:
+        it becomes the one that leaves out less than 1e-6 of the return.
     legal
         ``[S, A]`` bool; all actions by default.  Rows of illegal actions are ignored.
+    prior
+        ``[S, A]``, the reference measure: the probability of each action before any reward is known.  Zero
+        means illegal; uniform over the legal actions by default.
+    discount
+        In ``(0, 1]``: a reward after `t` steps counts ``discount^t`` of itself.
     state_names, action_names
         Names for reports and errors.
     success
@@ -90,6 +97,8 @@ class TabularMDP:
     ending_of: NDArray[np.int32]  # [S]; -1 in states that are no ending
     features: NDArray[np.float32] | None  # [S, F]; one-hot when None
     identities: NDArray[np.int32]  # [S, K]
+    prior: NDArray[np.float64]  # [S, A], the reference measure mu(a|s); zero where an action is illegal
+    discount: float
 
     def __init__(
         self,
@@ -103,6 +112,8 @@ class TabularMDP:
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         success: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        discount: float = 1.0,
     ) -> None:
         rows, num_states, num_actions = rows_from_arrays(transitions, rewards)
         self._fill(
@@ -116,6 +127,8 @@ class TabularMDP:
             state_names=state_names,
             action_names=action_names,
             success=success,
+            prior=prior,
+            discount=discount,
         )
         self._refuse_paid_rest(rewards)
 
@@ -223,6 +236,8 @@ class TabularMDP:
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         success: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        discount: float = 1.0,
         endings: tuple[Ending, ...] = (),
         ending_of: NDArray[np.int32] | None = None,
         features: NDArray[np.float32] | None = None,
@@ -236,6 +251,9 @@ class TabularMDP:
         action_labels = actions or tuple(str(a) for a in range(num_actions))
         is_absorbing = resolve_states("absorbing", absorbing, num_states, names)
         is_legal = check_legal(legal, num_states, num_actions, is_absorbing, labels)
+        reference = check_prior(prior, is_legal, is_absorbing, labels, action_labels)
+        is_legal = is_legal & (reference > 0)
+        share = check_discount(discount)
         start = resolve_initial(initial, num_states, names)
         if ending_of is None:
             endings, ending_of = endings_from_success(success, is_absorbing, names, labels)
@@ -260,7 +278,7 @@ class TabularMDP:
             "initial": start,
             "absorbing": is_absorbing,
             "legal_actions": is_legal,
-            "horizon": _check_horizon(horizon),
+            "horizon": check_horizon(horizon, share),
             "state_names": labels,
             "action_names": action_labels,
             "endings": endings,
@@ -269,6 +287,8 @@ class TabularMDP:
             "identities": np.arange(num_states, dtype=np.int32)[:, None]
             if identities is None
             else identities,
+            "prior": reference,
+            "discount": share,
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -281,6 +301,8 @@ class TabularMDP:
         whole = hashlib.blake2b(digest_size=16)
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
+            if (name == "prior" and not self.has_prior) or (name == "discount" and value == 1):
+                continue  # as before there were any, so that tables saved then are still the same
             whole.update(
                 repr((name, value.shape) if isinstance(value, np.ndarray) else (name, value)).encode()
             )
@@ -315,11 +337,66 @@ class TabularMDP:
         object.__setattr__(self, "_sources", tuple(states))
         return self
 
-    def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
-        """Return the table with another horizon, and with every reward times `reward_scale`."""
+    @property
+    def onward(self) -> NDArray[np.float64]:
+        """The probability of each outcome times the discount, ``[S, A, B]``: what later values count for."""
+        if self.discount == 1:
+            return self.probability
+        found: NDArray[np.float64] | None = self.__dict__.get("_onward")
+        if found is None:
+            found = self.probability * self.discount
+            found.setflags(write=False)
+            object.__setattr__(self, "_onward", found)
+        return found
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether the reference measure is another than the uniform one."""
+        return not np.array_equal(self.prior, uniform_prior(self.legal_actions))
+
+    def with_problem(
+        self,
+        *,
+        horizon: int | None = None,
+        reward_scale: float = 1.0,
+        discount: float | None = None,
+        prior: ArrayLike | None = None,
+    ) -> TabularMDP:
+        """Return the table with other terms; what is None stays.
+
+        Parameters
+        ----------
+        horizon
+            The largest number of steps in an episode.
+        reward_scale
+            A factor on every reward.
+        discount
+            In ``(0, 1]``.
+        prior
+            ``[S, A]``, the reference measure; an action with zero becomes illegal.
+        """
         scale = check_finite("reward_scale", reward_scale)
         steps = self.horizon if horizon is None else check_at_least("horizon", horizon, 1)
-        return self._changed(horizon=steps, reward=self.reward * scale)
+        share = self.discount if discount is None else check_discount(discount)
+        table = self._changed(horizon=steps, reward=self.reward * scale, discount=share)
+        return table if prior is None else table._with_prior(prior)
+
+    def _with_prior(self, prior: ArrayLike) -> TabularMDP:
+        given = check_prior(prior, self.legal_actions, self.absorbing, self.state_names, self.action_names)
+        lost = self.legal_actions & (given == 0)
+        if not lost.any():
+            return self._changed(prior=given)
+        # As rows of illegal actions always are: they stay and earn nothing.
+        probability, reward, successor = self.probability.copy(), self.reward.copy(), self.successor.copy()
+        probability[lost], reward[lost] = np.eye(probability.shape[-1])[0], 0.0
+        successor[lost] = np.nonzero(lost)[0][:, None]
+        return self._changed(
+            prior=given,
+            legal_actions=given > 0,
+            probability=probability,
+            reward=reward,
+            successor=successor,
+        )
 
     def with_initial(self, initial: NDArray[np.float64]) -> TabularMDP:
         """Return the table with other probabilities ``[S]`` of the first state."""
@@ -375,6 +452,11 @@ class TabularMDP:
         """Return the actions that may be taken."""
         return jnp.asarray(self.legal_actions)[state]
 
+    def log_prior(self, state: Array) -> Array:
+        """Return the log of the reference measure, ``[A]``; -inf where an action is illegal."""
+        with np.errstate(divide="ignore"):
+            return constant(np.log(self.prior))[state]
+
     def ending(self, state: Array) -> Array:
         """Return the index of the ending that `state` is, or -1."""
         return jnp.asarray(self.ending_of)[state]
@@ -382,12 +464,6 @@ class TabularMDP:
     def state_name(self, state: Any) -> str:
         """Name a state."""
         return self.state_names[int(state)]
-
-
-def _check_horizon(horizon: int | None) -> int:
-    if horizon is None:
-        raise TableError("horizon must be given: pass horizon=, the largest number of steps in an episode")
-    return check_at_least("horizon", horizon, 1)
 
 
 def check_table(given: object) -> None:
