@@ -24,6 +24,7 @@ from polinfer.core.protocol import (
     sample_outcome,
     sample_start,
 )
+from polinfer.problems.tabular.arrays import Layout, find_absorbing, read_form
 from polinfer.problems.tabular.layout import check_legal, endings_from_success, lay_out
 from polinfer.problems.tabular.rows import (
     OutcomeRows,
@@ -50,7 +51,7 @@ class TabularMDP:
     initial
         ``[S]`` probabilities of the first state, or one state (index or name).
     absorbing
-        The terminal states: ``[S]`` bool, indices or names.  Their rows may be left at zero.
+        The terminal states: ``[S]`` bool, indices or names; none by default.  Their rows may be left at zero.
     horizon
         The largest number of steps in an episode.  None, with a discount below one, for an infinite horizon:
         it becomes the one that leaves out less than 1e-6 of the return.
@@ -104,8 +105,8 @@ class TabularMDP:
         transitions: ArrayLike | Sequence[Any],
         rewards: ArrayLike | Sequence[Any],
         initial: ArrayLike | str,
-        absorbing: ArrayLike | None,
-        horizon: int | None,
+        absorbing: ArrayLike | None = None,
+        horizon: int | None = None,
         *,
         legal: ArrayLike | None = None,
         state_names: Sequence[str] | None = None,
@@ -164,6 +165,63 @@ class TabularMDP:
         table = cls.__new__(cls)
         table._fill(rows, num_states, num_actions, initial, absorbing, horizon, **options)
         return table
+
+    @classmethod
+    def from_arrays(
+        cls,
+        transitions: Any,
+        rewards: Any = None,
+        initial: ArrayLike | str = 0,
+        absorbing: ArrayLike | None = None,
+        horizon: int | None = None,
+        *,
+        layout: Layout | None = None,
+        s_indices: ArrayLike | None = None,
+        a_indices: ArrayLike | None = None,
+        **options: Any,
+    ) -> TabularMDP:
+        """Make a table from the arrays of other libraries.
+
+        Parameters
+        ----------
+        transitions
+            ``[S, A, S]``; ``[A, S, S]`` (pymdptoolbox); a list of `A` sparse matrices ``[S, S]``; ``[L, S]``
+            with `s_indices` and `a_indices` (QuantEcon's state-action pairs); Gymnasium's ``P`` dict; or a
+            pandas data frame with the columns state, action, next_state, probability, reward and, if wanted,
+            terminated.
+        rewards
+            ``[S]``, ``[S, A]``, or in the form of the transitions; minus infinity in ``[S, A]`` marks an
+            action that is not legal.  A ``P`` dict and a data frame hold them themselves.
+        initial
+            ``[S]`` probabilities of the first state, or one state; state 0 by default.
+        absorbing
+            The terminal states; by default those that no action leaves and in which nothing is earned.
+        horizon
+            The largest number of steps in an episode.
+        layout
+            ``"SAS"`` or ``"ASS"``: asked for where there are as many states as actions.
+        **options
+            Those of the constructor: `legal`, `state_names`, `action_names`, `success`.
+
+        Examples
+        --------
+        >>> import numpy as np, polinfer
+        >>> P = np.array([[[0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]]])
+        >>> table = polinfer.TabularMDP.from_arrays(P, [[1.0, 0.5, 2.0], [0.0, 0.0, 0.0]], horizon=10)
+        >>> table.num_states, table.num_actions, table.absorbing.tolist()
+        (2, 3, [False, True])
+        """
+        read = read_form(transitions, rewards, layout, s_indices, a_indices, initial)
+        for name in ("legal", "state_names", "action_names"):
+            if options.get(name) is None and getattr(read, name) is not None:
+                options[name] = getattr(read, name)
+        if absorbing is None:
+            absorbing = read.absorbing
+        if absorbing is None:
+            absorbing = find_absorbing(read.rows, read.num_states)
+        return cls.from_outcomes(
+            read.rows, read.num_states, read.num_actions, read.initial, absorbing, horizon, **options
+        )
 
     def _fill(
         self,
