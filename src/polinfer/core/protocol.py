@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 State = Any
@@ -164,7 +165,7 @@ def log_prior_of(mdp: MDP, state: State) -> Array:
     >>> jnp.exp(log_prior_of(mdp, mdp.init(jax.random.key(0)))).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    if isinstance(mdp, HasPrior):
+    if isinstance(mdp, HasPrior) and getattr(mdp, "has_prior", True):
         return mdp.log_prior(state)
     legal = mdp.legal(state)
     return jnp.where(legal, -jnp.log(legal.sum().astype(jax.dtypes.canonicalize_dtype(float))), -jnp.inf)
@@ -173,6 +174,14 @@ def log_prior_of(mdp: MDP, state: State) -> Array:
 def discount_of(problem: object) -> float:
     """Return the discount of an MDP or a simulator, 1 unless it has one."""
     return float(getattr(problem, "discount", 1.0))
+
+
+def discounted(mdp: MDP, reward: Array, step: Array) -> Array:
+    """Return what a reward at a step of the episode counts for; itself without a discount."""
+    discount = discount_of(mdp)
+    if discount == 1:
+        return reward
+    return reward * constant(discount ** np.arange(mdp.horizon))[step].astype(reward.dtype)
 
 
 def constant(values: Any) -> Array:

@@ -367,6 +367,17 @@ class TabularMDP:
         """Whether the reference measure is another than the uniform one."""
         return not np.array_equal(self.prior, uniform_prior(self.legal_actions))
 
+    @property
+    def observed(self) -> dict[bytes, list[int]]:
+        """The rows that an observation may stand for, by its hash; empty where observations are states."""
+        found: dict[bytes, list[int]] = self.__dict__.get("_observed", {})
+        return found
+
+    def with_observed(self, observed: dict[bytes, list[int]]) -> TabularMDP:
+        """Attach the rows of each observation; this does not change equality."""
+        object.__setattr__(self, "_observed", observed)
+        return self
+
     def with_problem(
         self,
         *,

@@ -90,7 +90,7 @@ def tabulate(
         return mdp
     if not isinstance(mdp, EnumerableMDP) or identity is not None:
         given = {"draws": draws, "max_states": limit, "seed": seed, "markov": markov, "cache": cache}
-        told = {name: value for name, value in given.items() if value is not None}
+        told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return explore_problem(mdp, replace(exploration_of(mdp), **told), identity, progress)
     if draws is not None:
         raise PolinferError(

@@ -45,7 +45,10 @@ def check_horizon(horizon: int | None, discount: float) -> int:
     if horizon is not None:
         return check_at_least("horizon", horizon, 1)
     if discount == 1:
-        raise TableError("horizon must be a whole number; none at all (infinite) takes a discount below 1")
+        raise TableError(
+            "horizon must be given, the largest number of steps in an episode; only with a discount below 1 "
+            "may there be none"
+        )
     return math.ceil(math.log(LEFT_OVER) / math.log(discount))
 
 

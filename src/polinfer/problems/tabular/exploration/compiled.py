@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import MDP, HasEndings, HasNames, HasPrior, State, discount_of
-from polinfer.problems.tabular.exploration.counts import Drawn
+from polinfer.problems.tabular.exploration.counts import Drawn, joined
 from polinfer.problems.tabular.exploration.source import Described
 
 _LANES, _SMALL, _DRAWS = 2048, 64, 64  # pairs in a call, and draws of each
@@ -125,9 +125,9 @@ class CompiledSource:
             some = lane[first : first + _LANES]
             first += _LANES
             parts.append(self._sample_lanes(pairs[some], way[some]))
-        whole = Drawn(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        whole = joined(parts)
         if not self._random:
-            whole = whole._replace(count=np.ones_like(whole.count))
+            whole = whole._replace(number=np.ones_like(whole.number))
         return whole, sure
 
     def _sample_lanes(self, pairs: NDArray[np.int64], way: NDArray[np.int64]) -> Drawn:
@@ -218,6 +218,7 @@ class CompiledSource:
             prior=None if prior is None else np.where(np.asarray(legal), np.asarray(prior, np.float64), 0.0),
             discount=discount_of(mdp),
             sources=sources,
+            observed={},
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,27 @@ class Drawn(NamedTuple):
     way: NDArray[np.int64]  # which representative of the state was stepped from
     successor: NDArray[np.int64]
     reward: NDArray[np.float64]
-    count: NDArray[np.int64]
+    number: NDArray[np.int64]  # how often
+
+    def take(self, at: Any) -> Drawn:
+        """Return the rows at an index, a slice or a mask."""
+        columns: Any = [column[at] for column in self]
+        return Drawn(*columns)
 
 
 def joined(parts: list[Drawn]) -> Drawn:
     """Return all outcomes, equal ones counted together, ordered by state, action, way and successor."""
     if not parts:
         return Drawn(*(np.zeros(0, np.int64),) * 4, np.zeros(0), np.zeros(0, np.int64))
-    whole = Drawn(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    order = np.lexsort((whole.reward, whole.successor, whole.way, whole.action, whole.state))
-    ordered = Drawn(*(column[order] for column in whole))
-    differs = np.zeros(len(order), np.bool_)
+    columns: Any = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    whole = Drawn(*columns)
+    whole = whole.take(np.lexsort((whole.reward, whole.successor, whole.way, whole.action, whole.state)))
+    differs = np.zeros(len(whole.state), np.bool_)
     differs[:1] = True
-    for column in ordered[:-1]:
+    for column in whole[:-1]:
         differs[1:] |= column[1:] != column[:-1]
     first = np.nonzero(differs)[0]
-    kept = [column[first] for column in ordered[:-1]]
-    return Drawn(*kept, np.add.reduceat(ordered.count, first))  # type: ignore[arg-type]
+    return whole.take(first)._replace(number=np.add.reduceat(whole.number, first))
 
 
 def estimate(drawn: Drawn, num_actions: int) -> tuple[OutcomeRows, NDArray[np.int64]]:
@@ -45,11 +49,11 @@ def estimate(drawn: Drawn, num_actions: int) -> tuple[OutcomeRows, NDArray[np.in
     A reward that takes many values for one successor is kept by a few: means of equally many draws each.
     """
     pair = drawn.state * num_actions + drawn.action
-    total = np.bincount(pair, drawn.count)
+    total = np.bincount(pair, drawn.number)
     link = np.stack([pair, drawn.successor], axis=1)
     # `drawn` is ordered by way before successor; here ways are taken together.
     order = np.lexsort((drawn.reward, link[:, 1], link[:, 0]))
-    link, reward, count = link[order], drawn.reward[order], drawn.count[order].astype(np.float64)
+    link, reward, count = link[order], drawn.reward[order], drawn.number[order].astype(np.float64)
     new = np.ones(len(order), np.bool_)
     new[1:] = (link[1:] != link[:-1]).any(axis=1)
     group = np.cumsum(new) - 1

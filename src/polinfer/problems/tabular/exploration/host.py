@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.protocol import HasEndings, discount_of
+from polinfer.core.protocol import Ending, HasEndings, discount_of
 from polinfer.core.simulator import Simulator, prior_of
 from polinfer.problems.tabular.exploration.counts import Drawn
 from polinfer.problems.tabular.exploration.source import Described
@@ -110,11 +110,9 @@ class HostSource:
                     break
         rows = list(counted)
         columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-        whole = [np.array(column, np.int64) for column in columns[:4]]
-        return (
-            Drawn(*whole, np.array(columns[4], np.float64), np.array(list(counted.values()), np.int64)),
-            sure,
-        )
+        state_, action_, way_, successor_ = (np.array(column, np.int64) for column in columns[:4])
+        numbers = np.array(list(counted.values()), np.int64)
+        return Drawn(state_, action_, way_, successor_, np.array(columns[4], np.float64), numbers), sure
 
     def _step(self, state: int, action: int, way: int) -> tuple[int, float, bool]:
         seed, own = self._random.getrandbits(63), self._reps[state][way % len(self._reps[state])]
@@ -173,7 +171,8 @@ class HostSource:
         seen = Counter(names)
         names = [text if seen[text] == 1 else f"{text} #{i}" for i, text in enumerate(names)]
         told = getattr(simulator, "action_names", None)
-        endings, ending_of = (), None
+        endings: tuple[Ending, ...] = ()
+        ending_of = None
         if isinstance(simulator, HasEndings):
             endings = simulator.endings
             ending_of = np.array(
@@ -193,7 +192,15 @@ class HostSource:
             prior=self._prior(),
             discount=discount_of(simulator),
             sources=[rep for rep, *_ in self._reps] if self._identity is None else keys,
+            observed=self._observed(),
         )
+
+    def _observed(self) -> dict[bytes, list[int]]:
+        tell: Any = getattr(self.simulator, "observations", None)
+        if tell is None:
+            return {}
+        rows = {getattr(key, "key", key): row for (key, over), row in self._numbers.items() if not over}
+        return {digest: [rows[key] for key in keys if key in rows] for digest, keys in tell().items()}
 
     def _prior(self) -> NDArray[np.float64] | None:
         if not hasattr(self.simulator, "log_prior"):
@@ -212,7 +219,10 @@ class HostSource:
         rows: list[NDArray[np.float32] | None] = []
         for (rep, *_), over in zip(self._reps, self._over, strict=True):
             # A simulator is not asked about states in which nothing is done any more.
-            rows.append(None if over else np.asarray(self.simulator.encode(rep), np.float32))
+            try:
+                rows.append(None if over else np.asarray(self.simulator.encode(rep), np.float32))
+            except PolinferError:  # such as too many numbers: the table does without
+                return None
         shapes = {row.shape for row in rows if row is not None}
         if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] * count > _FEATURES:
             return None

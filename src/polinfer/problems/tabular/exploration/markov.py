@@ -78,7 +78,7 @@ def _screen(drawn: Drawn, chance: NDArray[np.bool_], states: NDArray[np.int64]) 
     ends = np.nonzero(np.append(pair[1:] != pair[:-1], True))[0] + 1
     found, first = [], 0
     for end in ends.tolist():
-        part = Drawn(*(column[first:end] for column in whole))
+        part = whole.take(slice(first, end))
         first = end
         state, action = int(part.state[0]), int(part.action[0])
         outcome, way, count = _outcomes(part)
@@ -95,10 +95,10 @@ def _outcomes(part: Drawn) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArra
     """Number the different outcomes of one pair; rewards that differ by rounding are one."""
     rewards = np.round(part.reward, 9)
     if len(np.unique(rewards)) > 8:  # a reward of many values: above or below its median
-        rewards = (rewards > np.median(np.repeat(rewards, part.count))).astype(np.float64)
+        rewards = (rewards > np.median(np.repeat(rewards, part.number))).astype(np.float64)
     keys = np.stack([part.successor.astype(np.float64), rewards], axis=1)
     _, outcome = np.unique(keys, axis=0, return_inverse=True)
-    return outcome.ravel(), part.way, part.count
+    return outcome.ravel(), part.way, part.number
 
 
 def homogeneity(outcome: NDArray[np.int64], way: NDArray[np.int64], count: NDArray[np.int64]) -> float:

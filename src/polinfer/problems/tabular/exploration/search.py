@@ -38,7 +38,7 @@ class _Search:
         self.draws, self.limit = options.draws, options.max_states
         self.parts: list[Drawn] = []
         self.sure: dict[tuple[int, int], bool] = {}  # the pairs that were drawn, and whether without chance
-        self.done = self.spent = 0
+        self.done = self.spent = self.compared = 0
         self.checked: dict[int, int] = {}  # states, by the number of representatives that were compared
         self.checks = list(_CHECKS)
 
@@ -85,7 +85,7 @@ class _Search:
         for (state, action), flag in zip(pairs.tolist(), sure.tolist(), strict=True):
             self.sure[state, action] = flag and self.sure.get((state, action), True)
         self.parts.append(drawn)
-        self.spent += int(drawn.count.sum())
+        self.spent += int(drawn.number.sum())
 
     def _check(self, states: range) -> None:
         """Refuse states whose representatives differ beyond chance."""
@@ -116,8 +116,9 @@ class _Search:
                 ],
                 np.bool_,
             )
-            self.parts.append(Drawn(*(column[keep] for column in part)))
-            self.spent += int(part.count.sum())
+            self.parts.append(part.take(keep))
+            self.spent += int(part.number.sum())
+            self.compared += int(part.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
 
     def _add_where_it_matters(self, starts: dict[int, int], left: int) -> None:
@@ -140,8 +141,7 @@ class _Search:
             self._report()
 
     def _spent_on_chance(self) -> int:
-        sure = sum(self.sure.values())
-        return self.spent - sure
+        return self.spent - self.compared - sum(self.sure.values())
 
     def _report(self) -> None:
         if self.progress is not None:
@@ -157,9 +157,9 @@ class _Search:
         legal[absorbing] = True
         initial = np.zeros(count)
         initial[list(starts)] = list(starts.values())
-        draws = np.zeros(count * source.num_actions, np.int32)
-        draws[: len(total)] = total
-        draws = draws.reshape(count, source.num_actions)
+        flat = np.zeros(count * source.num_actions, np.int32)
+        flat[: len(total)] = total
+        draws = flat.reshape(count, source.num_actions)
         for (state, action), sure in self.sure.items():
             if sure:
                 draws[state, action] = 0
@@ -179,7 +179,11 @@ class _Search:
         }
         if told.ending_of is not None:
             options |= {"endings": told.endings, "ending_of": np.where(absorbing, told.ending_of, -1)}
-        return _made(rows, count, source, initial, absorbing, options).with_sources(told.sources)
+        return (
+            _made(rows, count, source, initial, absorbing, options)
+            .with_sources(told.sources)
+            .with_observed(told.observed)
+        )
 
 
 def _made(
