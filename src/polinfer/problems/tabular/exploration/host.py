@@ -16,7 +16,7 @@ from polinfer.core.simulator import Simulator, prior_of
 from polinfer.problems.tabular.exploration.counts import Drawn
 from polinfer.problems.tabular.exploration.source import Described
 
-_WAYS = 3  # representatives that are kept of a state
+_WAYS, _START_WAYS = 4, 8  # representatives that are kept of a state, and of one to start in
 _FEATURES = 1 << 24  # numbers of all states together
 _PLAIN = (int, float, str, bytes, bool, tuple, frozenset, type(None))  # hold nothing but what they compare
 
@@ -40,6 +40,7 @@ class HostSource:
         self._origins: list[list[Any]] = []
         self._arrivals: list[int] = []
         self._over: list[bool] = []
+        self._starts: set[int] = set()
         self._legal: dict[tuple[int, int], NDArray[np.bool_]] = {}
         # Simulators that can tell whether a step drew a random number have this.
         self._watched = getattr(simulator, "step_watched", None)
@@ -52,7 +53,9 @@ class HostSource:
         found: Counter[int] = Counter()
         for _ in range(draws):
             seed = self._random.getrandbits(63)
-            found[self._add(self.simulator.init(seed), False, None)] += 1
+            number = self._add(self.simulator.init(seed), False, object())
+            self._starts.add(number)
+            found[number] += 1
         return dict(found)
 
     def is_terminal(self, state: int) -> bool:
@@ -127,7 +130,9 @@ class HostSource:
                 f"the reward of action {self.action_names()[action]!r} in state {self.name(state)} is "
                 f"{reward}; rewards must be finite"
             )
-        return self._add(reached, bool(over), (state, action, way)), reward, drew
+        # Two draws may differ in what is hidden; without chance, one way is always the same.
+        origin: Any = object() if drew else (state, action, way)
+        return self._add(reached, bool(over), origin), reward, drew
 
     def _add(self, state: Any, over: bool, origin: Any) -> int:
         key = state if self._identity is None else self._identity(state)
@@ -153,9 +158,11 @@ class HostSource:
         if origin in self._origins[number]:
             return
         reps, origins = self._reps[number], self._origins[number]
-        if len(reps) < _WAYS:
+        if len(reps) < (_START_WAYS if number in self._starts else _WAYS):
             reps.append(state)
             origins.append(origin)
+        elif (place := self._keep.randrange(self._arrivals[number])) and place < len(reps):
+            reps[place], origins[place] = state, origin
 
     def describe(self) -> Described:
         """Return names, features where they are few, and identities that only depend on the states."""
