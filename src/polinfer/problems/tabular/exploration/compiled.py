@@ -223,6 +223,7 @@ class CompiledSource:
             prior=None if prior is None else np.where(np.asarray(legal), np.asarray(prior, np.float64), 0.0),
             discount=discount_of(mdp),
             sources=sources,
+            keys=None,
             observed={},
         )
 

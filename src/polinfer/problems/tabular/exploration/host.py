@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import random
 from collections import Counter
@@ -15,6 +16,7 @@ from polinfer.core.protocol import Ending, HasEndings, discount_of
 from polinfer.core.simulator import Simulator, prior_of
 from polinfer.problems.tabular.exploration.counts import Drawn
 from polinfer.problems.tabular.exploration.source import Described
+from polinfer.problems.tabular.table import TabularMDP
 
 _WAYS, _START_WAYS = 4, 8  # representatives that are kept of a state, and of one to start in
 _FEATURES = 1 << 24  # numbers of all states together
@@ -199,6 +201,7 @@ class HostSource:
             prior=self._prior(),
             discount=discount_of(simulator),
             sources=[rep for rep, *_ in self._reps] if self._identity is None else keys,
+            keys=_literals([getattr(key, "key", key) for key in keys]),
             observed=self._observed(),
         )
 
@@ -234,6 +237,28 @@ class HostSource:
         if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] * count > _FEATURES:
             return None
         return np.stack([np.zeros(shape, np.float32) if row is None else row for row in rows])
+
+
+def _literals(keys: list[Any]) -> tuple[str, ...] | None:
+    """Write hashable states as Python literals, where that can be read back as the same."""
+    written = tuple(repr(key) for key in keys)
+    try:
+        same = all(ast.literal_eval(text) == key for text, key in zip(written, keys, strict=True))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return written if same and not any("\0" in text for text in written) else None
+
+
+def with_known_states(problem: Any, table: TabularMDP) -> TabularMDP:
+    """Give a table that was read back the states of `problem`."""
+    if table.state_keys is None:
+        return table
+    try:
+        keys = [ast.literal_eval(text) for text in table.state_keys]
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise PolinferError("the states of the table cannot be read; it is damaged") from None
+    from_key: Any = getattr(problem, "from_key", None)
+    return table.with_sources(keys if from_key is None else [from_key(key) for key in keys])
 
 
 def identity_of(key: Any, over: bool) -> NDArray[np.int32]:
