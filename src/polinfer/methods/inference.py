@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.progress import Progress
+from polinfer.core.progress import Progress, watching
 from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config, method_named
 from polinfer.posterior.checkpoint import Checkpoint
@@ -54,9 +54,10 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
-    request = resolve(problem, method, **fields)
-    request.method.check(problem, request.config, seed=seed, seeds=seeds)
-    return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    with watching(progress):
+        request = resolve(problem, method, **fields)
+        request.method.check(problem, request.config, seed=seed, seeds=seeds)
+        return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 
 
 class Request(NamedTuple):

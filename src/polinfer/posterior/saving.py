@@ -19,6 +19,7 @@ from polinfer.core.files import (
     write_arrays,
     write_json,
 )
+from polinfer.core.protocol import EnumerableMDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 FORMAT = "polinfer posterior"
 VERSION = 2
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
+EXPLORED = "table.npz"  # what an estimated answer is on: another exploration would be another table
 
 
 class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
@@ -133,6 +135,13 @@ def save(posterior: Posterior, folder: str | Path) -> None:
             if value is not None
         }
     write_arrays(folder / POLICY, arrays)
+    view = posterior.view
+    if (
+        isinstance(view, TabularMDP)
+        and view is not posterior.mdp
+        and not isinstance(posterior.mdp, EnumerableMDP)
+    ):
+        save_table(view, folder / EXPLORED)
     run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds, posterior.reason)
     write_config(folder, posterior.mdp, run)
 

@@ -24,6 +24,7 @@ from polinfer.posterior.loading import read_posterior
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.saving import (
     CONFIG,
+    EXPLORED,
     POLICY,
     TABLE,
     RunConfig,
@@ -36,7 +37,7 @@ from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoi
 
 SUMMARY = "summary.json"
 FIGURES = ("policy.png", "returns.png", "training.png", "certificate.png")
-RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, CONFIG)
+RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, EXPLORED, CONFIG)
 
 
 def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
