@@ -86,6 +86,8 @@ def how_sure(record: dict[str, Any]) -> str:
     certificate = record["certificate"]
     verdict, reason = certificate["verdict"], certificate["reason"]
     sentence = f"{verdict}: {reason}."
+    if record.get("stopped"):
+        sentence = f"stopped early by {record['stopped']}; of what was found: {sentence}"
     warnings = [found for found in record["diagnostics"] if found["severity"] != "fact"]
     if verdict == "trust" and warnings:
         names = ", ".join(found["code"] for found in warnings)

@@ -20,7 +20,7 @@ class ScaledPosterior(NamedTuple):
 
     policy: Floats  # [S, A], the marginal policy
     expected_return: float  # E[J], in the problem's own rewards
-    log_evidence: float  # log of the mean of exp(scale * J)
+    log_evidence: float  # log of the mean of exp(scale * J) under the reference measure
     entropy: float  # of the posterior over policies, nats
 
 
@@ -46,6 +46,9 @@ class EnumeratedReturns:
             digits = np.unravel_index(np.arange(count), tuple(len(actions) for actions in legal))
             for column, (actions, digit) in enumerate(zip(legal, digits, strict=True)):
                 self.chosen[:, column] = actions[digit]
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(table.prior[self.free])  # [free states, A]
+        self.log_prior = log_prior[np.arange(len(self.free)), self.chosen].sum(axis=1)  # [n]
         forced = table.legal_actions.argmax(axis=1).astype(np.int32)
         self.returns = np.empty(count)  # [n]
         for first in range(0, count, _AT_ONCE):
@@ -56,18 +59,18 @@ class EnumeratedReturns:
 
     def at(self, scale: float) -> ScaledPosterior:
         """Return the posterior ``exp(scale * J)``."""
-        table, returns, count = self.table, self.returns, len(self.returns)
-        log_weight = scale * (returns - returns.max())
+        table, returns = self.table, self.returns
+        log_weight = scale * (returns - returns.max()) + self.log_prior
         weight = np.exp(log_weight)
         total = weight.sum()
         share = weight / total
-        policy = exact.uniform_policy(table)
+        policy = table.prior.copy()
         for column, state in enumerate(self.free):
             policy[state] = np.bincount(self.chosen[:, column], share, minlength=table.num_actions)
             policy[state] /= policy[state].sum()
         return ScaledPosterior(
             policy=policy,
             expected_return=float(share @ returns),
-            log_evidence=float(np.log(total / count) + scale * returns.max()),
-            entropy=max(0.0, float(np.log(total) - share @ log_weight)),
+            log_evidence=float(np.log(total) + scale * returns.max()),
+            entropy=max(0.0, float(np.log(total) - share @ np.where(share > 0, log_weight, 0.0))),
         )

@@ -41,7 +41,7 @@ _BISECTIONS = 40
 class Standing(NamedTuple):
     """Where a policy stands between the uniform policy and the optimum."""
 
-    uniform: float  # return of the policy that draws among the legal actions
+    uniform: float  # return of the reference policy: uniform over the legal actions, or the prior
     policy: float  # return of the answer, executed
     optimum: float  # of the finite-horizon optimum: no policy does better
 
@@ -76,7 +76,7 @@ def standing_of(posterior: Posterior, executed: float) -> Standing | None:
     table = posterior.view
     if not isinstance(table, TabularMDP):
         return None
-    uniform = exact.evaluate_policy(table, exact.uniform_policy(table)).expected_return
+    uniform = exact.evaluate_policy(table, table.prior).expected_return
     return Standing(uniform, executed, exact.finite_horizon_optimum(table).objective)
 
 
@@ -129,7 +129,7 @@ def suggest_scale(
     if not is_number(share) or not 0 < share < 1:
         raise PolinferError(f"share must lie between 0 and 1, got {share!r}")
     table = shared_table(problem)
-    uniform = exact.evaluate_policy(table, exact.uniform_policy(table)).expected_return
+    uniform = exact.evaluate_policy(table, table.prior).expected_return
     optimum = exact.finite_horizon_optimum(table).objective
     span = optimum - uniform
     if span <= _nothing(optimum, uniform):

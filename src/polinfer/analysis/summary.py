@@ -47,7 +47,7 @@ def summarise(
             {"code": found.code, "severity": str(found.severity), "sentence": found.sentence}
             for found in diagnose(posterior)
         ],
-        "certificate": _certificate(certify(posterior, effort=effort)),
+        "certificate": certificate_record(certify(posterior, effort=effort)),
     }
     standing = standing_of(posterior, returns["mean"])
     record["standing"] = None if standing is None else _standing(standing)
@@ -81,7 +81,8 @@ def _standing(standing: Standing) -> dict[str, Any]:
     return {**standing._asdict(), "share": standing.share}
 
 
-def _certificate(certificate: Certificate) -> dict[str, Any]:
+def certificate_record(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as a record for JSON."""
     estimand = certificate.estimand
     return {
         **certificate._asdict(),

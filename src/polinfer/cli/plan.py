@@ -17,6 +17,7 @@ from polinfer.analysis.reward_scale import FLAT, HALF_WAY, PEAKED, scale_record,
 from polinfer.analysis.summary import summarise
 from polinfer.analysis.verdict import Effort
 from polinfer.cli.flags import config_of_flags, flags_of
+from polinfer.cli.interrupt import interruptible
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.cli.run_tables import account_table, run_tables
@@ -56,6 +57,8 @@ class Plan(OutputFlags):
     """Execution: draw an action at every step, as the paper does, or one policy per episode (thompson)."""
     certify: Effort = "default"
     """How much the certificate may take: about as long as the answer, or ten times as long (thorough)."""
+    time_limit: float | None = None
+    """Seconds for the method, after which the best answer so far is kept and judged; Ctrl-C does the same."""
     out: Path | None = None
     """The run folder; a new one under runs/ by default."""
     resume: bool = False
@@ -87,7 +90,11 @@ class Plan(OutputFlags):
         if request.reason:
             remarks().print(f"method: {request.reason}", markup=False, soft_wrap=True)
         folder = self._folder(request.method.name)
-        with progress_bar(self.seeds) as progress, workers(self.jobs, self.cluster):
+        with (
+            interruptible(self.time_limit) as stopper,
+            progress_bar(self.seeds) as progress,
+            workers(self.jobs, self.cluster),
+        ):
             posterior = infer_in_folder(
                 mdp,
                 config,
@@ -108,6 +115,7 @@ class Plan(OutputFlags):
         record: dict[str, Any] = {
             "domain": problem.domain,
             "options": problem.options,
+            "stopped": stopper.answered or None,
             "reward_scale": None if chosen is None else scale_record(chosen),
             **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
             "run": str(folder),
