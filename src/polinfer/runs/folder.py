@@ -16,6 +16,7 @@ import msgspec
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress
+from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.inference import resolve, run
 from polinfer.methods.registry import read_config as method_config
@@ -92,14 +93,16 @@ def infer_in_folder(
     asked = describe_run(mdp, config, seed, seeds, request.reason)
     if resume:
         _check_same(read_config(folder), asked, chosen, folder)
-        if (folder / POLICY).exists():
+        # A run that was asked to stop has an answer and a checkpoint.
+        if (folder / POLICY).exists() and not (folder / CHECKPOINT).exists():
             return load(folder, mdp)
     elif chosen.resumable:
         write_config(folder, mdp, asked)
     checkpoint = FolderCheckpoint(folder) if chosen.resumable else None
-    posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    with stopping() as stopper:
+        posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
     posterior.save(folder)
-    if checkpoint is not None:
+    if checkpoint is not None and not stopper.answered:
         checkpoint.remove()
     return posterior
 
