@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from polinfer.core.errors import DomainError, suggest
+from polinfer.core.errors import DomainError, shorten, suggest
 from polinfer.core.protocol import MDP
 from polinfer.core.simulator import Simulator
 from polinfer.problems.tabular.files import SUFFIXES, load_table
@@ -128,7 +128,7 @@ def make(name: str, **options: Any) -> Any:
         return _make_from_file(name, options)
     if name not in _DOMAINS:
         raise DomainError(
-            f"unknown domain {name!r}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
+            f"unknown domain {shorten(repr(name))}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
             "and a table file ends in .npz or .json"
         )
     domain = _DOMAINS[name]
