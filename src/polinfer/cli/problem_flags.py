@@ -54,7 +54,11 @@ class ProblemFlags:
     @property
     def options(self) -> dict[str, Any]:
         """The options that were given, parsed."""
-        named: dict[str, Any] = {"map": self.map, "horizon": self.horizon, "reward_scale": _factor(self.reward_scale)}
+        named: dict[str, Any] = {
+            "map": self.map,
+            "horizon": self.horizon,
+            "reward_scale": _factor(self.reward_scale),
+        }
         for name in ("identity", "draws", "max_states", "markov"):
             named[name] = getattr(self, name)
         named["gym_kwargs"] = _pairs("--gym-kwargs", self.gym_kwargs) or None
