@@ -129,7 +129,11 @@ def _judge(
     findings = method.diagnose(posterior)
     heavy = pareto is not None and pareto > _HEAVY
     if any(finding.code == "enumerated" for finding in findings):
-        return Judgement(Verdict.TRUST, "every policy was enumerated", "", "enumeration", 0.0)
+        sampling = isinstance(posterior.config, TemperedConfig)
+        how = "all parts of the problem were enumerated or have a closed form"
+        return Judgement(
+            Verdict.TRUST, how if sampling else "every policy was enumerated", "", "enumeration", 0.0
+        )
     if proven is None or not isinstance(table, TabularMDP):
         if heavy:
             return Judgement(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
 
+from polinfer.analysis.reward_scale import SHARE, ScaleSuggestion, suggest_scale
 from polinfer.core.errors import DomainError
+from polinfer.core.progress import Progress
 from polinfer.problems.registry import Problem, make
 
 
@@ -23,8 +25,9 @@ class ProblemFlags:
     """For 'gridworld': text file, a letter a cell: . pavement, R gravel, G goal, W swamp, S start, # wall."""
     horizon: int | None = None
     """The largest number of steps in an episode; the domain's own by default."""
-    reward_scale: float | None = None
-    """A factor on every reward.  It is part of the problem: larger rewards concentrate the posterior."""
+    reward_scale: Annotated[str | None, tyro.conf.arg(metavar="FACTOR|auto[=SHARE]")] = None
+    """A factor on every reward.  It is part of the problem: larger rewards concentrate the posterior.  'auto'
+    finds the one at which the policy is SHARE (0.9) of the way from uniform to optimal, and says which."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...")] = field(default=())
     """Further options of the domain, for example: --set rho=0.3, or --set 'means=[0.2, 0.5, 0.9]'."""
 
@@ -51,7 +54,11 @@ class ProblemFlags:
     @property
     def options(self) -> dict[str, Any]:
         """The options that were given, parsed."""
-        named: dict[str, Any] = {"map": self.map, "horizon": self.horizon, "reward_scale": self.reward_scale}
+        named: dict[str, Any] = {
+            "map": self.map,
+            "horizon": self.horizon,
+            "reward_scale": _factor(self.reward_scale),
+        }
         for name in ("identity", "draws", "max_states", "markov"):
             named[name] = getattr(self, name)
         named["gym_kwargs"] = _pairs("--gym-kwargs", self.gym_kwargs) or None
@@ -64,6 +71,14 @@ class ProblemFlags:
                 raise DomainError(f"option {name!r} is given twice")
             options[name] = value
         return options
+
+    def settle(self, progress: Progress | None = None) -> tuple[ProblemFlags, ScaleSuggestion | None]:
+        """Return the flags with a number for ``--reward-scale auto``, and how it was found."""
+        share = _auto_share(self.reward_scale)
+        if share is None:
+            return self, None
+        found = suggest_scale(replace(self, reward_scale=None).make(), share, progress=progress)
+        return replace(self, reward_scale=repr(found.scale)), found
 
     def make(self) -> Problem:
         """Make the problem."""
@@ -104,3 +119,27 @@ def _bins(words: tuple[str, ...]) -> dict[str, Any]:
             raise DomainError(f"--bins takes x0=8 or x0=-0.5,0,0.5, got {text!r}")
         found[name] = int(value) if value.isdigit() else cuts
     return found
+
+
+def _auto_share(text: str | None) -> float | None:
+    """Return the share that ``auto`` or ``auto=SHARE`` asks for; None for anything else."""
+    word, equals, share = (text or "").partition("=")
+    if word.strip().lower() != "auto":
+        return None
+    if not equals:
+        return SHARE
+    try:
+        return float(share)
+    except ValueError:
+        raise DomainError(f"--reward-scale auto=SHARE takes a share such as 0.5, got {share!r}") from None
+
+
+def _factor(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if _auto_share(text) is not None:
+        raise DomainError("--reward-scale auto is for plan and compare; here, give a number")
+    try:
+        return float(text)
+    except ValueError:
+        raise DomainError(f"--reward-scale takes a number, auto or auto=SHARE, got {text!r}") from None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from polinfer.core.errors import DomainError, suggest
+from polinfer.core.errors import DomainError, shorten, suggest
 from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.core.simulator import Simulator
 from polinfer.problems.tabular.exploration import OPTIONS, with_exploration
@@ -136,7 +136,7 @@ def make(name: str, **options: Any) -> Any:
         return _make_from_file(name, options)
     if name not in _DOMAINS:
         raise DomainError(
-            f"unknown domain {name!r}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
+            f"unknown domain {shorten(repr(name))}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
             "a table file ends in .npz or .json, and a class of your own is path/to/file.py:Class"
         )
     domain = _DOMAINS[name]

@@ -7,20 +7,24 @@ be random.  Nothing in a file is ever executed.
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polinfer.core.errors import TableError, is_number, is_whole, suggest
-from polinfer.core.files import write_atomically
+from polinfer.core.errors import PolinferError, TableError, is_number, is_whole, shorten, suggest
+from polinfer.core.files import read_regular, write_atomically
 from polinfer.core.protocol import Ending
+from polinfer.core.strict_json import parse_json
 from polinfer.problems.tabular.rows import OutcomeRows, as_floats, resolve_index
 from polinfer.problems.tabular.table import MAX_PAIRS, TabularMDP
 
 SUFFIXES = (".npz", ".json")
+_MAX_BYTES = 1 << 33
 _REQUIRED = ("initial", "horizon")
 _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "prior", "discount")
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
@@ -45,16 +49,22 @@ def load_table(path: str | Path) -> TabularMDP:
         raise TableError(f"{path}: no such file")
     if path.suffix not in SUFFIXES:
         raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    constants: list[str] = []
     try:
-        contents = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+        contents = _read_npz(path) if path.suffix == ".npz" else _read_json(path, constants)
+    except PolinferError as error:
+        raise TableError(str(error)) from None
     except Exception as error:  # zlib, zipfile, json and NumPy raise about everything on a damaged file
         raise TableError(f"{path}: not a readable {path.suffix} file ({_one_line(error)})") from error
     try:
-        return table_from_mapping(contents)
+        table = table_from_mapping(contents)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
     except ValueError as error:
         raise TableError(f"{path}: {_one_line(error)}") from error
+    if constants:
+        raise TableError(f"{path}: {constants[0]} stands where it means nothing; write a finite number")
+    return table
 
 
 def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
@@ -161,8 +171,10 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
+    content = read_regular(path)
+    _check_size(content)
     # Opened here: np.load forgets to close what it cannot read.
-    with path.open("rb") as file:
+    with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array, not an archive of named arrays")
@@ -170,8 +182,18 @@ def _read_npz(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    contents = json.loads(path.read_text(encoding="utf-8"))
+def _check_size(content: bytes) -> None:
+    """Refuse an archive that unpacks to more than a table may have, before it is unpacked."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > _MAX_BYTES:
+        raise ValueError(f"it unpacks to {size / 2**30:.0f} GiB, more than {_MAX_BYTES / 2**30:.0f}")
+
+
+def _read_json(path: Path, constants: list[str]) -> dict[str, Any]:
+    contents = parse_json(read_regular(path).decode("utf-8"), constants)
     if not isinstance(contents, dict):
         raise ValueError("the top level must be an object with names")
     return contents
@@ -296,4 +318,4 @@ def _is_flat_list(values: Any) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return shorten(str(error), 200) or type(error).__name__
