@@ -19,6 +19,7 @@ from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.posterior.posterior import Posterior, committed_action, log_policy_function
 from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.exploration.given import as_problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.transitions import is_terminal_start, move_by_words, start_from_words
 
@@ -83,6 +84,7 @@ def evaluate(
     >>> result.mean.round(3).tolist()
     [0.845]
     """
+    mdp = as_problem(mdp)
     if posterior.mdp is not mdp and posterior.mdp != mdp:
         raise PolinferError(
             "this posterior was inferred for another problem; pass the one it was inferred for"
