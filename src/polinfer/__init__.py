@@ -11,6 +11,7 @@ from polinfer.analysis.policy_certificate import PolicyCertificate, certify_poli
 from polinfer.analysis.reward_path import ScalePath, scale_path
 from polinfer.analysis.reward_scale import ScaleSuggestion, suggest_scale
 from polinfer.analysis.verdict import Verdict
+from polinfer.core.compiled_cache import keep_compiled_programs
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
 from polinfer.core.protocol import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
@@ -93,6 +94,7 @@ __all__ = [
     "from_gymnasium",
     "from_rddl",
     "infer",
+    "keep_compiled_programs",
     "list_domains",
     "load",
     "load_table",

@@ -24,7 +24,7 @@ from polinfer.posterior.trace import Trace
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
-from polinfer.smc.proposal import Proposal, log_proposal_of
+from polinfer.smc.proposal import Proposal, TableProposal, log_proposal_of
 
 
 class Chance(NamedTuple):
@@ -113,6 +113,11 @@ class Posterior:
 
     def log_probs_by_seed(self, state: State) -> NDArray[np.float32]:
         """Return ``log q(.|state)`` for each seed, ``[seeds, A]``; -inf where an action is illegal."""
+        if isinstance(self.view, TabularMDP) and isinstance(self.proposal, TableProposal):
+            place = int(self._to_view(state))
+            return _masked_log_softmax(
+                np.asarray(self.proposal.rows)[:, place], self.view.legal_actions[place]
+            )
         return np.asarray(self._log_probs(self._to_view(state)))
 
     def sample_policy(self, seed: int, member: int = 0) -> SampledPolicy:
@@ -175,6 +180,9 @@ class Posterior:
         """Return the policies of all `states`, ``[seeds, S, A]``; None where the view is no table."""
         if not isinstance(self.view, TabularMDP):
             return None
+        if isinstance(self.proposal, TableProposal):
+            # NumPy: a program of its own for each table would take longer to compile than all else to show.
+            return np.exp(_masked_log_softmax(np.asarray(self.proposal.rows), self.view.legal_actions))
         states = jnp.arange(self.view.num_states)
         probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
         return probs
@@ -221,6 +229,13 @@ class Posterior:
     def save(self, folder: str | Path) -> None:
         """Write this posterior into `folder`; `polinfer.load` reads it back."""
         save(self, folder)
+
+
+def _masked_log_softmax(logits: NDArray[np.float32], legal: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return logarithms of probabilities ``[..., A]``; -inf where an action is illegal."""
+    kept = np.where(legal, logits, -np.inf).astype(np.float32)
+    shifted = kept - kept.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
 
 
 @dataclass(frozen=True)
