@@ -92,6 +92,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
             "sentence": str(estimand),
         },
         "verdict": str(certificate.verdict),
+        "table_error": None if certificate.table_error is None else certificate.table_error._asdict(),
     }
 
 

@@ -23,6 +23,7 @@ from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.cli.run_tables import account_table, run_tables
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import write_json
+from polinfer.core.progress import watching
 from polinfer.core.workers import workers
 from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
@@ -80,10 +81,10 @@ class Plan(OutputFlags):
         check_at_least("jobs", self.jobs, 1)
         # Everything is checked before the folder is touched: a bad request loses nothing.
         config = config_of_flags(method_named(self.method), self.config)
-        with progress_bar() as progress:
-            problem, chosen = self.problem.settle(progress)
-        mdp = problem.make()
-        request = resolve(mdp, config)
+        with progress_bar() as looking, watching(looking):  # a table may have to be explored first
+            problem, chosen = self.problem.settle(looking)
+            mdp = problem.make()
+            request = resolve(mdp, config)
         if self.resume and not request.method.resumable:
             raise PolinferError(f"method {request.method.name!r} has nothing to resume; leave out --resume")
         request.method.check(mdp, request.config, seed=self.seed, seeds=self.seeds)

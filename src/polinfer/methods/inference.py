@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.progress import Progress
+from polinfer.core.progress import Progress, watching
 from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config, method_named
@@ -59,8 +59,9 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
-    request = resolve(problem, method, **fields)
-    request.method.check(problem, request.config, seed=seed, seeds=seeds)
+    with watching(progress):
+        request = resolve(problem, method, **fields)
+        request.method.check(problem, request.config, seed=seed, seeds=seeds)
     with stopping(time_limit):
         return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 

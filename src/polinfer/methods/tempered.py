@@ -74,7 +74,7 @@ class Tempered(Method[TemperedConfig]):
         whole = posterior.policies
         assert whole is not None
         if whole.log_evidence_stderr == 0:
-            return [fact("enumerated", "The problem fell apart into parts that were all enumerated.")]
+            return [fact("enumerated", "All parts of the problem were enumerated or have a closed form.")]
         return diagnose_sample(posterior, EVALUATED_EXACTLY, "use more policies, moves or rounds")
 
 
