@@ -28,6 +28,14 @@ def test_list_shows_every_domain_and_method(capsys: pytest.CaptureFixture[str]) 
     assert [m["name"] for m in record["methods"]] == list(METHODS)
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
+    assert len(shown.splitlines()) < 30
+    assert all(name in shown for name in METHODS)
+    assert main(["list", "exact"]) == 0
+    assert "samples" in capsys.readouterr().out
+    assert main(["list", "gridwrld"]) == 2
+    assert "did you mean 'gridworld'" in capsys.readouterr().err
+    assert main(["list", "all"]) == 0
+    shown = capsys.readouterr().out
     assert "gridworld/multimodal" in shown
     assert shown.count("goal_with_flat") == 1  # options of a family stand once
 
@@ -304,5 +312,5 @@ def test_the_help_of_a_method_shows_its_settings_and_no_others(
     shown = set(re.findall(r"^[│\s]*--(?:no-)?([a-z][a-z-]*)", capsys.readouterr().out, re.MULTILINE))
     every = {name.replace("_", "-") for other in METHODS.values() for name in other.Config.field_names()}
     own = {name.replace("_", "-") for name in METHODS[method].Config.field_names()}
-    common = {"horizon", "seeds", "method"}
+    common = {"horizon", "seeds", "method", "time-limit"}
     assert shown & every - common == own - common

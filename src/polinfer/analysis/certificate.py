@@ -8,6 +8,7 @@ import numpy as np
 
 from polinfer.analysis.table_error import TableError
 from polinfer.analysis.verdict import Effort, Verdict, judge, prove
+from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
 from polinfer.methods import METHODS
@@ -45,6 +46,9 @@ class Certificate(NamedTuple):
         if self.log_evidence_lower is None or self.log_evidence_upper is None:
             return None
         return self.log_evidence_upper - self.log_evidence_lower
+
+    def _repr_html_(self) -> str:
+        return str(viewer().card(self))
 
 
 def certify(

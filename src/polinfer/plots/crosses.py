@@ -117,7 +117,7 @@ def letters(
     paths = []
     for word, middle in zip(words, centre, strict=True):
         extent = shapes[word].get_extents()
-        shift = middle + np.array(offset) - (extent.min + extent.max) / 2
+        shift = middle + np.array(offset) - (np.asarray(extent.min) + np.asarray(extent.max)) / 2
         paths.append(Path(shapes[word].vertices + shift, shapes[word].codes))
     return PathCollection(paths, facecolors=INK, linewidths=0.0, alpha=0.85, label="marks")
 

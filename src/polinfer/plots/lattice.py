@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import Collection, PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -165,8 +165,8 @@ def _draw(
     most = visits[~table.absorbing].max(initial=0.0)
     shade = np.zeros((int(acting.sum()), 4))
     shade[:, 3] = _DARKEST * np.clip(visits[acting] / most, 0.0, 1.0) if most > 0 else 0.0
-    edge = {"edgecolors": "white", "linewidths": 0.8}
-    collections = [
+    edge: Any = {"edgecolors": "white", "linewidths": 0.8}
+    collections: list[Collection] = [
         PolyCollection(list(squares(every, 0.5)), facecolors=_EMPTY, label="empty", **edge),
         PolyCollection(
             list(squares(centre[acting], 0.5)), facecolors=CELL_COLOURS["."], label="ground", **edge
@@ -195,7 +195,7 @@ def _draw(
 
 def _policy(
     table: TabularMDP, lattice: Lattice, policy: Floats, centre: Floats, acting: NDArray[np.bool_]
-) -> list[PolyCollection]:
+) -> list[Collection]:
     """Draw arrows where the likeliest action is a move, and letters where it is not."""
     steps = np.repeat(_directions(table)[None], table.num_states, axis=0)  # [S, A, 2]
     forward = [action for action, name in enumerate(table.action_names) if name.lower() == "forward"]
@@ -203,7 +203,7 @@ def _policy(
     states = np.flatnonzero(acting)
     best = policy[states].argmax(axis=1)
     moves = steps[states, best].any(axis=1)
-    found = []
+    found: list[Collection] = []
     for direction in np.unique(steps[states[moves], best[moves]], axis=0):
         own = states[moves][(steps[states[moves], best[moves]] == direction).all(axis=1)]
         chance = policy[own].max(axis=1, keepdims=True)

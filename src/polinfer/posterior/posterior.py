@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from polinfer.core.display import Shown, viewer
 from polinfer.core.errors import PolinferError
 from polinfer.core.noise import as_uniform, query_words, seed_words
 from polinfer.core.protocol import MDP, State, invert_cumulative
@@ -36,7 +37,7 @@ class Chance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Shown):
     """A posterior over deterministic policies, or several of them, one per seed.
 
     ``posterior[i]`` is the one of seed i; answers to questions about a state are means over seeds, and
@@ -196,7 +197,8 @@ class Posterior:
             return None
         if isinstance(self.proposal, TableProposal):
             # NumPy: a program of its own for each table would take longer to compile than all else to show.
-            return np.exp(_masked_log_softmax(np.asarray(self.proposal.rows), self.view.legal_actions))
+            rows = _masked_log_softmax(np.asarray(self.proposal.rows), self.view.legal_actions)
+            return np.asarray(np.exp(rows))
         states = jnp.arange(self.view.num_states)
         probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
         return probs
@@ -240,6 +242,18 @@ class Posterior:
         if isinstance(self.view, TabularMDP):
             return jnp.asarray(self._lookup.rows(state)[0])
         return state
+
+    def plot(self) -> Any:
+        """Draw the policy, as its domain draws policies: a `matplotlib.figure.Figure`."""
+        return viewer().plot(self)
+
+    def to_frame(self) -> Any:
+        """Return the action probabilities as a pandas data frame, which is an optional dependency."""
+        return viewer().to_frame(self)
+
+    def to_arviz(self) -> Any:
+        """Return drawn policies and their ``J`` for arviz, islands as chains; an optional dependency."""
+        return viewer().to_arviz(self)
 
     def save(self, folder: str | Path) -> None:
         """Write this posterior into `folder`; `polinfer.load` reads it back."""
