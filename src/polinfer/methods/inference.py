@@ -61,12 +61,12 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
-    with watching(progress):
-        request = resolve(problem, method, **fields)
-        request.method.check(problem, request.config, seed=seed, seeds=seeds)
     with stopping(time_limit), ExitStack() as stack:
         if isinstance(progress, bool):
             progress = stack.enter_context(progress_bar(seeds)) if progress else None
+        with watching(progress):
+            request = resolve(problem, method, **fields)
+            request.method.check(problem, request.config, seed=seed, seeds=seeds)
         return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 
 
