@@ -27,7 +27,7 @@ def restored():
 def test_the_folder_is_made_for_the_user_alone_and_given_to_jax(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "a" / "b"))
     folder = keep_compiled_programs()
-    assert folder == tmp_path / "a" / "b"
+    assert folder == tmp_path / "a" / "b" / "compiled"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert jax.config.jax_compilation_cache_dir == str(folder)
 

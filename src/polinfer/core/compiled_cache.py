@@ -17,7 +17,7 @@ import platformdirs
 from polinfer.core.errors import PolinferError
 
 VARIABLE = "POLINFER_CACHE"
-"""``off`` keeps nothing; a path is used instead of the user's cache folder."""
+"""``off`` keeps nothing, neither programs nor tables; a path is used instead of the user's cache folder."""
 MOST_BYTES = 512 * 2**20
 """The size to which the folder is cut back when a run begins, the programs used longest ago first."""
 _CONFIG: Any = jax.config
@@ -46,7 +46,7 @@ def keep_compiled_programs(folder: str | Path | None = None) -> Path | None:
             return None
         if not wanted and _CONFIG.jax_compilation_cache_dir:
             return Path(_CONFIG.jax_compilation_cache_dir)
-        folder = wanted or platformdirs.user_cache_path("polinfer") / "compiled"
+        folder = Path(wanted or platformdirs.user_cache_path("polinfer", appauthor=False)) / "compiled"
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

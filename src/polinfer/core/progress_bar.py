@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from polinfer.core.progress import Progress as ReportProgress
@@ -84,7 +85,7 @@ def memory_used() -> str:
 
 class _TimeLeft(ProgressColumn):
     def __init__(self, pace: Pace) -> None:
-        super().__init__()
+        super().__init__(Column(no_wrap=True))
         self.pace = pace
 
     def render(self, task: Task) -> Text:
@@ -101,13 +102,15 @@ def progress_bar(seeds: int = 1, console: Console | None = None) -> Iterator[Rep
     """
     shown, pace = console or Console(), Pace()
     bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[state]}"),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=12),
+        TextColumn("{task.fields[state]}", table_column=Column(no_wrap=True)),
         _TimeLeft(pace),
+        # What does not fit into a narrow terminal is left out: two lines would not be drawn over.
+        TextColumn("{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
         console=shown,
     )
-    task = bar.add_task("starting", total=None, state="compiling ...")
+    task = bar.add_task("starting", total=None, state="compiling ...", note="")
     announced = False
 
     def report(now: Report) -> None:
@@ -129,7 +132,8 @@ def progress_bar(seeds: int = 1, console: Console | None = None) -> Iterator[Rep
             completed=now.done,
             total=now.total,
             description=now.unit,
-            state=f"{_amounts(now)}{_speed(pace, seeds)}  {now.note}".rstrip(),
+            state=f"{_amounts(now)}{_speed(pace, seeds)}",
+            note=now.note,
         )
 
     try:
