@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polinfer import exact
+from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
 from polinfer.exact.solution import Floats, Result, Solution
@@ -42,6 +43,9 @@ class Comparison(NamedTuple):
         if self.answers[0].solution.posterior is None:
             return None
         return float(self.distances[index, 0])
+
+    def _repr_html_(self) -> str:
+        return str(viewer().card(self))
 
 
 def compare(

@@ -13,6 +13,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.analysis.simulate import play_episodes
+from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.noise import as_uniform, derive_words, seed_words
 from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
@@ -46,6 +47,9 @@ class Evaluation(NamedTuple):
     length: Floats  # mean number of steps
     occupancy: Floats | None  # [seeds, S] mean steps in each state of the table; arrivals where terminal
     returns: NDArray[np.float32] | None  # [seeds, episodes]; None where exact
+
+    def _repr_html_(self) -> str:
+        return str(viewer().card(self))
 
 
 def evaluate(

@@ -20,6 +20,7 @@ from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan, method_of, plan_command
 from polinfer.cli.report import Report
 from polinfer.cli.reproduce import Reproduce
+from polinfer.core.compiled_cache import keep_compiled_programs
 from polinfer.core.errors import PolinferError, shorten, suggest
 from polinfer.methods import DEFAULT_METHOD
 
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables().print(_overview())
         raise SystemExit(0 if words else 2)
     try:
-        _parse(words).run()
+        command = _parse(words)
+        _keep_compiled_programs()
+        command.run()
     except PolinferError as error:
         if "--debug" in words:
             raise
@@ -68,6 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         remarks().print("polinfer: stopped")
         return 130
     return 0
+
+
+def _keep_compiled_programs() -> None:
+    try:
+        keep_compiled_programs()
+    except PolinferError as error:
+        # A command runs without: it only takes longer.
+        remarks().print(f"note: {error}", markup=False, soft_wrap=True)
 
 
 def _complain(sentence: str) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress as ReportProgress
-from polinfer.core.progress import Report
+from polinfer.core.progress_bar import progress_bar as bar_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,43 +43,6 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress_bar(seeds: int = 1) -> Iterator[ReportProgress]:
-    """Show how far a computation is, how fast, and how long it will take; nothing if it is over at once."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=remarks(),
-    )
-    task = bar.add_task("starting", total=None, state="compiling ...")
-    marks: list[tuple[float, float]] = []
-
-    def report(now: Report) -> None:
-        marks.append((time.perf_counter(), now.done))
-        if now.done < now.total and not bar.live.is_started:
-            bar.start()
-        bar.update(
-            task,
-            completed=now.done,
-            total=now.total,
-            description=now.unit,
-            state=f"{_amount(now.done)} of {_amount(now.total)}{_speed(marks, seeds)}  {now.note}".rstrip(),
-        )
-
-    try:
+    """Show progress on standard error."""
+    with bar_on(seeds, remarks()) as report:
         yield report
-    finally:
-        if bar.live.is_started:
-            bar.stop()
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
-
-
-def _speed(marks: list[tuple[float, float]], seeds: int) -> str:
-    (then, first), (now, last) = marks[0], marks[-1]
-    # A share, such as the reward scale on its way to 1, has no speed worth showing.
-    if now <= then or last - first < 10:
-        return ""
-    return f"  {(last - first) * seeds / (now - then):,.0f}/s"

@@ -105,24 +105,26 @@ class Plan(OutputFlags):
                 resume=self.resume,
                 progress=progress,
             )
-        evaluation = evaluate(
-            mdp,
-            posterior,
-            episodes=self.episodes,
-            mode=self.mode,
-            seed=self.seed,
-            exactly=posterior.policies is not None and self.mode == "stepwise",
-        )
-        record: dict[str, Any] = {
-            "domain": problem.domain,
-            "options": problem.options,
-            "stopped": stopper.answered or None,
-            "reward_scale": None if chosen is None else scale_record(chosen),
-            **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
-            "run": str(folder),
-        }
-        if chosen is None:
-            record["scale_advice"] = self._advise(mdp, record)
+        # The answer is kept by now; here Ctrl-C shortens the runs that it is compared with.
+        with interruptible():
+            evaluation = evaluate(
+                mdp,
+                posterior,
+                episodes=self.episodes,
+                mode=self.mode,
+                seed=self.seed,
+                exactly=posterior.policies is not None and self.mode == "stepwise",
+            )
+            record: dict[str, Any] = {
+                "domain": problem.domain,
+                "options": problem.options,
+                "stopped": stopper.answered or None,
+                "reward_scale": None if chosen is None else scale_record(chosen),
+                **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
+                "run": str(folder),
+            }
+            if chosen is None:
+                record["scale_advice"] = self._advise(mdp, record)
         write_json(folder / SUMMARY, record)
         pictures = draw_run(posterior, evaluation, record, folder)
         if self.json:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from polinfer.plots.picture import Picture
 from polinfer.plots.style import INK, PALETTE, SMALL_SIZE, TEXT_SIZE, style_axes
 
 _ERRORS = 2  # standard errors that a bar shows
@@ -22,7 +23,7 @@ def evidence_figure(record: dict[str, Any]) -> Figure | None:
     if lower is None or upper is None:
         return None
     bars = _estimates(record)
-    figure = Figure(figsize=(6.4, 0.9 + 0.32 * (1 + len(bars))), layout="constrained", facecolor="white")
+    figure = Picture(figsize=(6.4, 0.9 + 0.32 * (1 + len(bars))), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     style_axes(axes)
     axes.barh(

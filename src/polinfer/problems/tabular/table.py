@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from polinfer.core.display import Shown
 from polinfer.core.errors import TableError, check_at_least, check_finite
 from polinfer.core.protocol import (
     Ending,
@@ -39,7 +40,7 @@ MAX_PAIRS = 1 << 28
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class TabularMDP:
+class TabularMDP(Shown):
     """An MDP whose states are the numbers ``0 .. S-1``.
 
     Parameters
