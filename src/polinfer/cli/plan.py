@@ -25,7 +25,7 @@ from polinfer.core.workers import workers
 from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
 from polinfer.problems.tabular.files import SUFFIXES
-from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder
+from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder, other_circumstances
 
 _UNPREFIXED: Any = tyro.conf.OmitArgPrefixes  # applied to a type that is made at run time
 
@@ -119,6 +119,9 @@ class Plan(OutputFlags):
 
     def _folder(self, method: str) -> Path:
         if self.resume and self.out is not None:
+            note = other_circumstances(self.out)
+            if note is not None:
+                remarks().print(f"note: {note}", markup=False, soft_wrap=True)
             return self.out
         name = self.problem.domain
         stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import tyro
 
-from polinfer.core.errors import DomainError
+from polinfer.core.errors import DomainError, shorten
+from polinfer.core.strict_json import parse_json
 from polinfer.problems.registry import Problem, make
 
 
@@ -35,11 +35,11 @@ class ProblemFlags:
         for text in self.set:
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise DomainError(f"--set takes KEY=VALUE, got {text!r}")
+                raise DomainError(f"--set takes KEY=VALUE, got {shorten(repr(text))}")
             if name in options:
                 raise DomainError(f"option {name!r} is given twice")
             try:
-                options[name] = json.loads(value)
+                options[name] = parse_json(value)
             except ValueError:
                 options[name] = value
         return options
@@ -51,4 +51,6 @@ class ProblemFlags:
             return made
         except TypeError as error:
             # An option of the wrong kind, such as a word where a number belongs.
-            raise DomainError(f"{self.domain}: an option has the wrong kind of value ({error})") from error
+            raise DomainError(
+                f"{self.domain}: an option has the wrong kind of value ({shorten(str(error))})"
+            ) from error

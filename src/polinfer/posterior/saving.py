@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -48,6 +49,12 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
     seeds: int
     problem: dict[str, Any]
     reason: str = ""
+    made_by: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def made_by() -> dict[str, str]:
+    """Return what the last digits of an answer may depend on."""
+    return {"jax": version("jax"), "machine": f"{platform.system()} {platform.machine()}"}
 
 
 class DescribedProblem(msgspec.Struct):
@@ -154,6 +161,7 @@ def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reas
         seeds=seeds,
         problem=describe_problem(mdp),
         reason=reason,
+        made_by=made_by(),
     )
 
 

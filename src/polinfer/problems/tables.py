@@ -8,6 +8,7 @@ from typing import NamedTuple
 from polinfer.core.errors import TooLargeError
 from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.problems.tabular import TabularMDP, tabulate
+from polinfer.problems.tabular.ending import shorten_horizon
 
 TABLE_LIMIT = 4096
 
@@ -28,10 +29,10 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
         table = tabulate(mdp, limit)
     except TooLargeError:
         return None
-    return table if table.num_states <= limit else None
+    return shorten_horizon(table) if table.num_states <= limit else None
 
 
 def shared_table(mdp: object) -> TabularMDP:
     """Return `mdp` as a table of any size; small tables are shared with training."""
     known = table_of(mdp) if isinstance(mdp, MDP) and not isinstance(mdp, TabularMDP) else None
-    return tabulate(mdp) if known is None else known
+    return shorten_horizon(tabulate(mdp)) if known is None else known

@@ -25,7 +25,7 @@ from polinfer.core.protocol import (
     sample_start,
 )
 from polinfer.problems.tabular.arrays import Layout, find_absorbing, read_form
-from polinfer.problems.tabular.layout import check_legal, endings_from_success, lay_out
+from polinfer.problems.tabular.layout import MOST_REWARD, check_legal, endings_from_success, lay_out
 from polinfer.problems.tabular.rows import (
     OutcomeRows,
     resolve_initial,
@@ -378,6 +378,9 @@ class TabularMDP:
         scale = check_finite("reward_scale", reward_scale)
         steps = self.horizon if horizon is None else check_at_least("horizon", horizon, 1)
         share = self.discount if discount is None else check_discount(discount)
+        largest = float(np.abs(self.reward).max(initial=0.0)) * abs(scale)
+        if not largest <= MOST_REWARD:
+            raise TableError(f"reward_scale makes a reward of {largest:.3g}, beyond {MOST_REWARD:g}")
         table = self._changed(horizon=steps, reward=self.reward * scale, discount=share)
         return table if prior is None else table._with_prior(prior)
 
