@@ -39,6 +39,7 @@ def change(run: Path, **fields: object) -> None:
     [
         {"domain": "gym:evil_module:Env-v0", "options": {}},
         {"domain": "gym:evil_module.py:Env", "options": {}},
+        {"domain": "evil_module.py:Env", "options": {}},
         {"domain": "gym:FrozenLake-v1", "options": {"abstraction": "evil_module:Env"}},
         {"domain": "gym:FrozenLake-v1", "options": {"wrappers": [{"deep": "evil_module:Env"}]}},
     ],

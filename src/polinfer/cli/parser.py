@@ -18,6 +18,7 @@ from polinfer.core.errors import PolinferError, shorten, suggest
 from polinfer.methods.registry import owners
 
 _STYLE = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff)
+_REPEATED = ("--wrapper",)
 _VALUE = re.compile(r"Error parsing (?P<flag>\S+?):")
 
 
@@ -60,7 +61,7 @@ def _refuse_twice(arguments: Sequence[str], known: set[str]) -> None:
         flag = flag.replace("_", "-")
         if flag not in known or not (equals or not after.startswith("--")):
             continue
-        if flag in seen:
+        if flag in seen and flag not in _REPEATED:
             several = "; several values go behind one: --set a=1 b=2" if flag == "--set" else ""
             raise PolinferError(f"{flag} is given twice{several}")
         seen.add(flag)

@@ -15,10 +15,11 @@ from polinfer.core.protocol import MDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.intact import check_proposal, check_seeds, read_policies
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.saving import CONFIG, POLICY, read_config, read_trace, remake_problem
+from polinfer.posterior.saving import CONFIG, EXPLORED, POLICY, read_config, read_trace, remake_problem
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table, table_of
+from polinfer.problems.tabular import load_table
 from polinfer.smc.proposal import Layer, NetworkProposal, Proposal, ShiftedProposal, TableProposal
 
 ConfigOf = Callable[[str, dict[str, Any]], MethodConfig]
@@ -48,7 +49,7 @@ def read_posterior(
     check_seeds(run.seed, run.seeds, folder / CONFIG)
     problem = remake_problem(run.problem, folder, mdp, code)
     template = _proposal_template(arrays, source)
-    view = _view_of(problem, template)
+    view = _view_of(problem, template, folder / EXPLORED)
     check_proposal(template, view, run.seeds, source)
     proposal = unflatten_arrays(template, arrays, "proposal", source)
     trace = read_trace(arrays, source, run.seeds)
@@ -58,12 +59,12 @@ def read_posterior(
     return Posterior(problem, view, config, proposal, run.seeds, run.seed, trace, known, run.reason)
 
 
-def _view_of(problem: Problem, proposal: Proposal) -> MDP:
-    """Return the form of a problem that its policy was found on."""
+def _view_of(problem: Problem, proposal: Proposal, kept: Path) -> MDP:
+    """Return the form of a problem that its policy was found on: a table that was explored is `kept`."""
+    if isinstance(proposal, TableProposal | ShiftedProposal):
+        return load_table(kept) if kept.exists() else shared_table(problem)
     if not isinstance(problem, MDP):
         return EncodedView(problem)
-    if isinstance(proposal, TableProposal | ShiftedProposal):
-        return shared_table(problem)
     return table_of(problem) or problem
 
 

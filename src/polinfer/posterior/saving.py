@@ -23,10 +23,11 @@ from polinfer.core.files import (
     write_arrays,
     write_json,
 )
+from polinfer.core.protocol import EnumerableMDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
-from polinfer.problems.registry import Problem, make, spec_of
+from polinfer.problems.registry import Problem, list_schemes, make, spec_of
 from polinfer.problems.tabular import TabularMDP, load_table, save_table
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 FORMAT = "polinfer posterior"
 VERSION = 2
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
+EXPLORED = "table.npz"  # what an estimated answer is on: another exploration would be another table
 
 
 class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
@@ -129,9 +131,9 @@ def remake_problem(
 
 
 def _named_code(wanted: DescribedProblem) -> Iterator[str]:
-    """Yield what names code to import: ``module:thing`` behind a scheme, or anywhere in the options."""
-    address = wanted.domain.partition(":")[2]
-    if ":" in address or address.endswith(".py"):
+    """Yield what names code to import: ``file.py:Class``, ``module:thing`` behind a scheme or in options."""
+    scheme, colon, address = wanted.domain.partition(":")
+    if colon and (scheme not in list_schemes() or ":" in address or ".py" in address):
         yield wanted.domain
 
     def inside(value: Any) -> Iterator[str]:
@@ -203,6 +205,13 @@ def save(posterior: Posterior, folder: str | Path) -> None:
             if value is not None
         }
     write_arrays(folder / POLICY, arrays)
+    view = posterior.view
+    if (
+        isinstance(view, TabularMDP)
+        and view is not posterior.mdp
+        and not isinstance(posterior.mdp, EnumerableMDP)
+    ):
+        save_table(view, folder / EXPLORED)
     run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds, posterior.reason)
     write_config(folder, posterior.mdp, run)
 

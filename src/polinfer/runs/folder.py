@@ -17,6 +17,7 @@ import msgspec
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress
+from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.inference import resolve, run
 from polinfer.methods.registry import read_config as method_config
@@ -25,6 +26,7 @@ from polinfer.posterior.loading import read_posterior
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.saving import (
     CONFIG,
+    EXPLORED,
     POLICY,
     TABLE,
     RunConfig,
@@ -39,7 +41,7 @@ from polinfer.runs.lock import hold
 
 SUMMARY = "summary.json"
 FIGURES = ("policy.png", "returns.png", "training.png", "certificate.png")
-RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, CONFIG)
+RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, EXPLORED, CONFIG)
 
 
 def load(folder: str | Path, mdp: Problem | None = None, *, code: Sequence[str] = ()) -> Posterior:
@@ -100,16 +102,16 @@ def infer_in_folder(
         _check_same(read_config(folder), asked, chosen, folder)
     hold(folder, BLOCKS)
     if resume:
-        if (folder / POLICY).exists():
-            # Killed after the answer was written, a run may not have cleared up.
-            FolderCheckpoint(folder).remove()
+        # A run that was asked to stop has an answer and a checkpoint.
+        if (folder / POLICY).exists() and not (folder / CHECKPOINT).exists():
             return load(folder, mdp)
     elif chosen.resumable:
         write_config(folder, mdp, asked)
     checkpoint = FolderCheckpoint(folder) if chosen.resumable else None
-    posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    with stopping() as stopper:
+        posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
     posterior.save(folder)
-    if checkpoint is not None:
+    if checkpoint is not None and not stopper.answered:
         checkpoint.remove()
     return posterior
 

@@ -29,6 +29,8 @@ _REQUIRED = ("initial", "horizon")
 _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "prior", "discount")
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
 _ORIGIN = ("features", "identities")  # of the MDP that the table was made from
+_OBSERVED = "observed"  # rows of five: four numbers that are the hash of an observation, and a state
+_DRAWN = ("draws", "initial_draws")  # what probabilities were estimated from
 _DENSE = ("transitions", "rewards")
 _SPARSE = ("outcomes", "num_states", "num_actions")
 
@@ -66,7 +68,7 @@ def load_table(path: str | Path) -> TabularMDP:
 
 def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     """Make a `TabularMDP` from the contents of a table file."""
-    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN)
+    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN, *_DRAWN, _OBSERVED)
     for name in contents:
         if name not in known:
             raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
@@ -96,10 +98,11 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
         if any(name in contents for name in _DENSE):
             raise TableError("give either 'outcomes' or 'transitions' with 'rewards', not both")
         rows, num_states, num_actions = _outcome_rows(contents)
-        options |= _origin(contents, num_states)
-        return TabularMDP.from_outcomes(
+        options |= _origin(contents, num_states) | _drawn(contents, num_states, num_actions)
+        table = TabularMDP.from_outcomes(
             rows, num_states, num_actions, contents["initial"], absorbing, steps, **options
         )
+        return table.with_observed(_observed(contents, num_states))
     for name in _DENSE:
         if name not in contents:
             raise TableError(f"{name!r} is missing (or 'outcomes' in place of transitions and rewards)")
@@ -128,6 +131,19 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
         "state_names": np.array(table.state_names),
         "action_names": np.array(table.action_names),
     }
+    if table.draws is not None:
+        contents["draws"] = table.draws
+    if table.observed:
+        contents["observed"] = np.array(
+            [
+                [*np.frombuffer(digest, np.int32), row]
+                for digest, rows in table.observed.items()
+                for row in rows
+            ],
+            np.int32,
+        ).reshape(-1, 5)
+    if table.initial_draws:
+        contents["initial_draws"] = table.initial_draws
     if table.has_prior:
         contents["prior"] = table.prior
     if table.discount != 1:
@@ -239,6 +255,38 @@ def _origin(contents: Mapping[str, Any], num_states: int) -> dict[str, Any]:
             if array.ndim != 2 or len(array) != num_states or not np.isfinite(array).all():
                 raise TableError(f"{name} must be finite numbers, one row per state, [{num_states}, ...]")
             found[name] = array.astype(dtype)
+    return found
+
+
+def _observed(contents: Mapping[str, Any], num_states: int) -> dict[bytes, list[int]]:
+    """Read which states an observation may stand for."""
+    if _OBSERVED not in contents:
+        return {}
+    array = as_floats(_OBSERVED, contents[_OBSERVED])
+    if array.ndim != 2 or array.shape[1] != 5 or not (np.abs(array) <= 2**31).all():
+        raise TableError("observed must be rows of five whole numbers")
+    if ((array[:, 4] < 0) | (array[:, 4] >= num_states)).any():
+        raise TableError(f"observed names a state outside 0..{num_states - 1}")
+    found: dict[bytes, list[int]] = {}
+    for row in array.astype(np.int64).tolist():
+        found.setdefault(np.array(row[:4], np.int64).astype(np.int32).tobytes(), []).append(row[4])
+    return found
+
+
+def _drawn(contents: Mapping[str, Any], num_states: int, num_actions: int) -> dict[str, Any]:
+    """Read how many draws probabilities were estimated from."""
+    found: dict[str, Any] = {}
+    if "draws" in contents:
+        draws = as_floats("draws", contents["draws"])
+        whole = np.isfinite(draws) & (draws >= 0) & (draws < 2**31) & (draws == np.floor(draws))
+        if draws.shape != (num_states, num_actions) or not whole.all():
+            raise TableError(f"draws must be whole numbers of shape [S, A] = {[num_states, num_actions]}")
+        found["draws"] = draws.astype(np.int32)
+    if "initial_draws" in contents:
+        number = np.asarray(contents["initial_draws"])
+        if number.ndim != 0 or not is_whole(number.item()) or number < 0:
+            raise TableError(f"initial_draws must be a whole number, got {contents['initial_draws']!r}")
+        found["initial_draws"] = int(number)
     return found
 
 
