@@ -162,7 +162,7 @@ def test_an_endless_problem_is_refused_beyond_a_stated_cost() -> None:
         assert shared_table(table) is table
 
 
-@pytest.mark.parametrize("horizon", [10, 1000, 100_000])
+@pytest.mark.parametrize("horizon", [10, 1000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_single_precision_is_refused_where_it_would_change_the_posterior(horizon: int) -> None:
     random = np.random.default_rng(1)
     moves, pay = random.dirichlet(np.ones(5), (5, 3)), random.normal(size=(5, 3))

@@ -58,13 +58,14 @@ ORPHAN = (
 )
 
 
+@pytest.mark.slow
 def test_workers_end_soon_after_a_killed_parent(tmp_path: Path) -> None:
     script, marks = tmp_path / "script.py", tmp_path / "marks"
     marks.mkdir()
     script.write_text(ORPHAN)
     parent = subprocess.Popen([sys.executable, str(script), str(marks)])
     try:
-        wait_until(lambda: len(list(marks.iterdir())) == 2, seconds=60)
+        wait_until(lambda: len(list(marks.iterdir())) == 2, seconds=300)
     finally:
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
