@@ -136,6 +136,8 @@ def _written(chance: Random) -> str:
     value = odd_value(chance)
     if isinstance(value, str) and chance.random() < 0.7:
         return value.replace("\0", "")
+    if chance.random() < 0.02:
+        return "[" * 5000 + "]" * 5000
     return dump(value).decode("utf-8", "surrogatepass")[:6000]
 
 
