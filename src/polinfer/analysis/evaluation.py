@@ -19,7 +19,6 @@ from polinfer.core.noise import as_uniform, derive_words, seed_words
 from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.posterior.posterior import Posterior, committed_action, log_policy_function
-from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.transitions import is_terminal_start, move_by_words, start_from_words
@@ -100,7 +99,7 @@ def evaluate(
             raise PolinferError("only mode 'stepwise' can be evaluated exactly; simulate 'thompson'")
         return _evaluate_exactly(posterior)
     check_episodes(posterior, episodes)
-    if isinstance(posterior.view, EncodedView):
+    if not isinstance(posterior.mdp, MDP):  # a simulator in plain Python, whatever the answer was found on
         played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
         return _summarise(posterior, mode, [_Episode(*part) for part in played], None)
     # Single precision, even in a program that has switched JAX to double.
@@ -113,7 +112,7 @@ def check_episodes(posterior: Posterior, episodes: int) -> None:
     check_at_least("episodes", episodes, 1)
     played = float(episodes) * posterior.seeds
     horizon = min(posterior.view.horizon, 10**18)
-    at_once = 0.0 if isinstance(posterior.view, EncodedView) else min(episodes, _EPISODES_AT_ONCE)
+    at_once = 0.0 if not isinstance(posterior.mdp, MDP) else min(episodes, _EPISODES_AT_ONCE)
     size = 16 * played + 8 * at_once * horizon
     check_bytes(f"{episodes:,} episodes of {horizon:,} steps", size, "choose fewer (--episodes)")
     steps = played * horizon
@@ -226,7 +225,7 @@ def _summarise(
     if not np.isfinite(returns).all():
         raise PolinferError("an episode's return is not a finite number; check the simulator's rewards")
     ending = np.stack([part.ending for part in seen])
-    problem = posterior.mdp if isinstance(posterior.view, EncodedView) else posterior.view
+    problem: Any = posterior.view if isinstance(posterior.mdp, MDP) else posterior.mdp
     names = problem.endings if isinstance(problem, HasEndings) else ()
     shares = {e.name: (ending == i).mean(axis=1) for i, e in enumerate(names)}
     return Evaluation(
