@@ -1,5 +1,6 @@
 """One process at a time in a run folder; a kill lets go of it, and what it left half written is removed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import polinfer
 from polinfer.core.errors import PolinferError
+from polinfer.runs.folder import other_circumstances
 from polinfer.runs.lock import hold, release_all
 
 HOLDER = (
@@ -86,3 +89,16 @@ def wait_until(done, seconds: float) -> None:
     while not done():
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_run_from_other_circumstances_says_that_digits_may_differ(tmp_path: Path) -> None:
+    polinfer.infer(polinfer.make("bandit", means=[0.2, 0.9]), "exact").save(tmp_path)
+    assert other_circumstances(tmp_path) is None
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["made_by"]["jax"] = "0.1.2"
+    path.write_text(json.dumps(config))
+    note = other_circumstances(tmp_path)
+    assert note is not None
+    assert "jax 0.1.2, now " in note
+    assert "digits may differ" in note
