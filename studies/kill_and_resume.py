@@ -25,11 +25,11 @@ from faulty_files import KINDS
 HERE = Path(__file__).parent
 GRID = ["gridworld/multimodal", "--reward-scale", "3", "--episodes", "100"]
 PLANS = {
-    "wake": [*GRID, "--method", "wake", "--sweeps", "4000", "--particles", "50"],
-    "vsmc": [*GRID, "--method", "vsmc", "--sweeps", "40000"],
-    "sac": [*GRID, "--method", "sac", "--steps", "60000"],
+    "wake": [*GRID, "--method", "wake", "--sweeps", "1500", "--particles", "50"],
+    "vsmc": [*GRID, "--method", "vsmc", "--sweeps", "15000"],
+    "sac": [*GRID, "--method", "sac", "--steps", "30000"],
     "tempered": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--tolerance", "0.001"],
-    "particles": [*GRID, "--method", "particles", "--sweeps", "400"],
+    "particles": [*GRID, "--method", "particles", "--sweeps", "200"],
     "replicas": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--replicas", "4", "--jobs", "2"],
 }
 REPRODUCE = {"reproduce": ["worked", "ablations", "--budget", "smoke", "--jobs", "2"]}
@@ -148,7 +148,9 @@ def study(case: str, kills: int, out: Path, seed: int) -> Tally:
     tally.seconds = time.monotonic() - began
     assert process.returncode == 0, said.decode()[-500:]
     while tally.kills + tally.faults < kills and len(tally.wrong) < 5:
-        if disturb(case, killed, chance, tally):
+        over = disturb(case, killed, chance, tally)
+        print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
+        if over:
             compare(whole, killed, tally)
             shutil.rmtree(killed, ignore_errors=True)
     if killed.exists():
