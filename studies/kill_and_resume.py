@@ -14,15 +14,16 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faulty_files import KINDS
+from faulty_files import KINDS, install
+from polinfer.cli import main as polinfer_main
 
-HERE = Path(__file__).parent
 GRID = ["gridworld/multimodal", "--reward-scale", "3", "--episodes", "100"]
 PLANS = {
     "wake": [*GRID, "--method", "wake", "--sweeps", "1500", "--particles", "50"],
@@ -58,19 +59,43 @@ def command(case: str, folder: Path) -> list[str]:
     return [*words, "--resume"] if (folder / "config.json").exists() else [*words, "--overwrite"]
 
 
-def start(case: str, folder: Path, fault: str = "") -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "POLINFER_FAULT": fault,
-        "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "faulty_files", *command(case, folder)],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-    )
+class Run:
+    """A command in a process of its own, forked from this one, which has computed nothing yet."""
+
+    def __init__(self, case: str, folder: Path, fault: str = "") -> None:
+        words = command(case, folder)
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setsid()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(self.log.fileno(), 2)
+            if fault:
+                install(fault.partition(":")[0], int(fault.partition(":")[2]))
+            code = 70
+            try:
+                code = polinfer_main(words)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+
+    def wait(self, seconds: float = 3600.0) -> bool:
+        """Return whether it came to its end in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                self.returncode = os.waitstatus_to_exitcode(status)
+                return True
+            time.sleep(0.05)
+        return False
+
+    def said(self) -> bytes:
+        self.log.seek(0)
+        return self.log.read()
 
 
 def files(folder: Path) -> dict[str, Path]:
@@ -108,28 +133,29 @@ def family(process: int) -> list[int]:
 def disturb(case: str, folder: Path, chance: random.Random, tally: Tally) -> bool:
     """Start or resume once, with a kill or a fault on the way; return whether the run came to its end."""
     fault = f"{chance.choice(KINDS)}:{chance.randrange(1, 8)}" if chance.random() < 0.25 else ""
-    process = start(case, folder, fault)
-    try:
-        _, said = process.communicate(timeout=600 if fault else chance.uniform(1.0, 1.2 * tally.seconds))
-    except subprocess.TimeoutExpired:
+    run = Run(case, folder, fault)
+    if not run.wait(600 if fault else chance.uniform(0.5, 0.8 * tally.seconds)):
         tally.kills += 1
         if case in ("reproduce", "replicas") and chance.random() < 0.5:
             # The parent alone: its workers must notice.
-            os.kill(process.pid, signal.SIGKILL)
+            os.kill(run.pid, signal.SIGKILL)
+            run.wait()
             end = time.monotonic() + 10
-            while family(process.pid) and time.monotonic() < end:
+            while family(run.pid) and time.monotonic() < end:
                 time.sleep(0.2)
-            tally.orphans += len(family(process.pid))
-        kill_session(process.pid)
-        process.communicate()
+            tally.orphans += len(family(run.pid))
+        kill_session(run.pid)
+        if run.returncode is None:
+            run.wait()
         return False
-    if process.returncode in (2, 137) and fault:
+    said = run.said()
+    if run.returncode in (2, 137) and fault:
         tally.faults += 1
-        if process.returncode == 2 and (b"Traceback" in said or b"polinfer: " not in said):
+        if run.returncode == 2 and (b"Traceback" in said or b"polinfer: " not in said):
             tally.wrong.append(f"fault {fault}: {said[-200:]!r}")
         return False
-    if process.returncode != 0:
-        tally.wrong.append(f"exit code {process.returncode}: {said[-300:]!r}")
+    if run.returncode != 0:
+        tally.wrong.append(f"exit code {run.returncode}: {said[-300:]!r}")
     return True
 
 
@@ -143,10 +169,10 @@ def study(case: str, kills: int, out: Path, seed: int) -> Tally:
     whole, killed = out / case / "undisturbed", out / case / "killed"
     shutil.rmtree(out / case, ignore_errors=True)
     began = time.monotonic()
-    process = start(case, whole)
-    said = process.communicate()[1]
+    run = Run(case, whole)
+    run.wait()
     tally.seconds = time.monotonic() - began
-    assert process.returncode == 0, said.decode()[-500:]
+    assert run.returncode == 0, run.said().decode()[-500:]
     while tally.kills + tally.faults < kills and len(tally.wrong) < 5:
         over = disturb(case, killed, chance, tally)
         print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
@@ -154,10 +180,10 @@ def study(case: str, kills: int, out: Path, seed: int) -> Tally:
             compare(whole, killed, tally)
             shutil.rmtree(killed, ignore_errors=True)
     if killed.exists():
-        process = start(case, killed)
-        said = process.communicate()[1]
-        if process.returncode != 0:
-            tally.wrong.append(f"exit code {process.returncode}: {said[-300:]!r}")
+        run = Run(case, killed)
+        run.wait()
+        if run.returncode != 0:
+            tally.wrong.append(f"exit code {run.returncode}: {run.said()[-300:]!r}")
         compare(whole, killed, tally)
     return tally
 
