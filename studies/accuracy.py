@@ -26,7 +26,16 @@ import truth
 from families import SMALL
 from polinfer.analysis import verdict
 
-LARGE = [("tree", 300), ("tree", 3000), ("lattice", 144), ("lattice", 2025), ("union", 266), ("union", 1000)]
+LARGE = [
+    ("tree", 300),
+    ("tree", 3000),
+    ("lattice", 144),
+    ("lattice", 2025),
+    ("union", 266),
+    ("union", 1000),
+    ("rooms", 60),
+    ("rooms", 400),
+]
 CLOSE, FALSE = 0.01, 0.03
 METHODS: dict[str, dict[str, Any]] = {
     "tempered": {"enumerate_up_to": 0},
@@ -42,24 +51,25 @@ def main() -> None:
     parser.add_argument("--method", default="tempered", choices=METHODS)
     parser.add_argument("--seeds", type=int, default=18)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--families", nargs="+", choices=SMALL, default=list(SMALL), metavar="FAMILY")
     parser.add_argument("--certify", action="store_true")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     if not given.table:
         seeds = range(given.first, given.first + given.seeds)
-        study(given.out, given.method, cases(seeds, given.large), given.certify)
+        study(given.out, given.method, cases(seeds, given.large, given.families), given.certify)
     print(table(read(given.out)))
 
 
-def cases(seeds: range, large: bool) -> Iterator[tuple[str, Any]]:
+def cases(seeds: range, large: bool, families: list[str]) -> Iterator[tuple[str, Any]]:
     """Yield names and functions that make cases: making one takes time, too."""
     for seed in seeds:
         if large:
             for family, states in LARGE:
                 yield f"{family} {states} {seed}", lambda f=family, n=states, s=seed: truth.large(f, n, s)
         else:
-            for family in SMALL:
+            for family in families:
                 yield f"{family} {seed}", lambda f=family, s=seed: truth.small(f, s)
 
 

@@ -241,6 +241,134 @@ def cut_off(rng: Rng) -> TabularMDP:
     return build(rows, states + 1, actions, 0, [states], int(rng.integers(2, 7)))
 
 
+def two_locks(rng: Rng) -> TabularMDP:
+    """Two combinations, each worth about what it costs in evidence: two modes, far apart, paid late."""
+    digits, actions = rng.integers(5, 9, size=2), int(rng.integers(2, 4))
+    restart = bool(rng.integers(2))
+    end = 1 + int(digits.sum())
+    rows: list[Row] = [(0, a, 1 if a == 0 else 1 + int(digits[0]), 1.0, 0.0) for a in range(2)]
+    level = float(rng.uniform(0.8, 1.6))
+    for side, first in enumerate((1, 1 + int(digits[0]))):
+        pay = float(digits[side]) * np.log(actions) * level + float(rng.normal(scale=0.7))
+        code = rng.integers(actions, size=digits[side])
+        for place in range(digits[side]):
+            for action in range(actions):
+                right = action == code[place]
+                last = right and place == digits[side] - 1
+                after = (end if last else first + place + 1) if right else (0 if restart else end)
+                rows.append((first + place, action, after, 1.0, pay if last else -0.02))
+    legal = np.ones((end + 1, actions), bool)
+    legal[0, 2:] = False
+    horizon = int(digits.max()) + 1 + int(rng.integers(0, 20))
+    return build(rows, end + 1, actions, 0, [end], horizon, legal)
+
+
+def slipping_lock(rng: Rng) -> TabularMDP:
+    """A wrong digit goes back some places; chance swaps right and wrong, so all states are always reached."""
+    digits, actions = [(6, 3), (7, 3), (8, 3), (9, 3), (10, 2), (12, 2)][int(rng.integers(6))]
+    slip, back = float(rng.choice([0.02, 0.1, 0.2])), int(rng.integers(1, 4))
+    pay = digits * np.log(actions) * float(rng.uniform(0.5, 2.0))
+    code, horizon = rng.integers(actions, size=digits), int(rng.integers(digits, 5 * digits))
+    rows: list[Row] = []
+    for state in range(digits):
+        fall = max(0, state - back)
+        for action in range(actions):
+            onward = 1 - slip if action == code[state] else slip
+            gain = pay if state == digits - 1 else 0.0
+            rows.append((state, action, state + 1, onward, gain - 0.01))
+            rows.append((state, action, fall, 1 - onward, -0.01))
+    return build(rows, digits + 1, actions, 0, [digits], horizon)
+
+
+def slippery_map(rng: Rng) -> TabularMDP:
+    """A map of at most nine cells with slip, cells of different costs, and one or two goals."""
+    width, height = [(3, 3), (2, 4), (4, 2), (2, 3), (9, 1)][int(rng.integers(5))]
+    cells, slip = width * height, float(rng.choice([0.0, 0.1, 0.3, 0.5]))
+    scale = float(np.exp(rng.uniform(np.log(0.3), np.log(5))))
+    cost = rng.choice([-0.1, -0.5, -2.0], size=cells) * scale
+    goals = rng.choice(np.arange(1, cells), size=int(rng.integers(1, 3)), replace=False)
+    cost[goals] = rng.uniform(0, 6, size=len(goals)) * scale
+    rows: list[Row] = []
+
+    def after(cell: int, way: int) -> int:
+        x, y = cell % width, cell // width
+        dx, dy = ((1, 0), (0, 1), (-1, 0), (0, -1))[way % 4]
+        return min(max(x + dx, 0), width - 1) + width * min(max(y + dy, 0), height - 1)
+
+    for cell in range(cells):
+        for action in range(4):
+            ways = [(action, 1 - slip)] + ([(action + 1, slip / 2), (action + 3, slip / 2)] if slip else [])
+            for way, share in ways:
+                to = after(cell, way)
+                rows.append((cell, action, to, share, float(cost[to])))
+    rows = [row for row in rows if row[0] not in goals]
+    return build(rows, cells, 4, 0, [int(goal) for goal in goals], int(rng.integers(5, 31)))
+
+
+def hub(rng: Rng) -> TabularMDP:
+    """Ways out of a hub that lead back to it many times: a policy cannot choose anew at a return."""
+    ways, length = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    inner = ways * length
+    actions, end = max(2, ways), 1 + inner
+    pay = rng.normal(scale=float(rng.uniform(0.2, 2)), size=(ways, length, 2))
+    stop = float(rng.choice([0.0, 0.05, 0.2]))
+    rows: list[Row] = []
+    for way in range(ways):
+        first = 1 + way * length
+        rows += _perhaps_ending((0, way, first, 1.0, 0.0), stop, end)
+        for place in range(length):
+            onward = first + place + 1 if place < length - 1 else 0
+            for action in range(2):
+                to = onward if action == 0 or rng.random() < 0.5 else 0
+                rows += _perhaps_ending((first + place, action, to, 1.0, pay[way, place, action]), stop, end)
+    legal = np.zeros((end + 1, actions), bool)
+    legal[0, :ways], legal[1:, :2] = True, True
+    return build(rows, end + 1, actions, 0, [end], int(rng.integers(10, 121)), legal)
+
+
+def _perhaps_ending(row: Row, stop: float, end: int) -> list[Row]:
+    state, action, to, _, reward = row
+    if not stop:
+        return [row]
+    return [(state, action, to, 1 - stop, reward), (state, action, end, stop, reward)]
+
+
+def far_prize(rng: Rng) -> TabularMDP:
+    """Random moves with loops and small rewards; one action of the state that is farthest away pays much."""
+    states = int(rng.integers(9, 14))
+    rows = random_rows(rng, states, 2, 2, float(rng.choice([0.0, 0.02])), 0.1, upto=True)
+    near = np.full(states + 1, states)
+    near[0] = 0
+    for _ in range(states):
+        for s, _, t, _, _ in rows:
+            near[t] = min(near[t], near[s] + 1)
+    reached = np.flatnonzero(near[:states] < states)
+    far = int(reached[near[reached].argmax()])
+    rows = [row for row in rows if row[:2] != (far, 1)]
+    rows.append((far, 1, states, 1.0, float(rng.uniform(3, 40))))
+    return build(rows, states + 1, 2, 0, [states], int(rng.integers(8, 81)))
+
+
+def traps(rng: Rng) -> TabularMDP:
+    """What pays at once leads on to penalties that cannot be avoided any more; the safe way pays nothing."""
+    length, depth = int(rng.integers(3, 6)), int(rng.integers(1, 3))
+    end = length * (1 + depth)
+    rows: list[Row] = []
+    for place in range(length):
+        lure, price = float(rng.uniform(0.5, 2)), float(rng.uniform(0, 3))
+        onward = place + 1 if place < length - 1 else end
+        slip = float(rng.choice([0.0, 0.1]))
+        into = length + place * depth
+        for action, (to, other) in enumerate((((onward, 0.0), (into, lure)), ((into, lure), (onward, 0.0)))):
+            rows.append((place, action, to[0], 1 - slip, to[1]))
+            if slip:
+                rows.append((place, action, other[0], slip, other[1]))
+        for step in range(depth):
+            to = into + step + 1 if step < depth - 1 else end
+            rows += [(into + step, a, to, 1.0, -price * (1.0 if a else 1.1)) for a in range(2)]
+    return build(rows, end + 1, 2, 0, [end], int(rng.integers(length, 3 * length)))
+
+
 SMALL: dict[str, Callable[[Rng], TabularMDP]] = {
     "lock": lock,
     "corridors": lambda rng: corridors(rng, False, 0.0),
@@ -259,4 +387,10 @@ SMALL: dict[str, Callable[[Rng], TabularMDP]] = {
     "near ties": near_ties,
     "bottleneck": bottleneck,
     "cut-off": cut_off,
+    "two locks": two_locks,
+    "slipping lock": slipping_lock,
+    "slippery map": slippery_map,
+    "hub": hub,
+    "far prize": far_prize,
+    "traps": traps,
 }

@@ -153,10 +153,44 @@ def union(rng: Rng, states: int) -> tuple[TabularMDP, Truth]:
     return table, Truth(log_evidence, policy, np.inf)
 
 
+def rooms(rng: Rng, states: int) -> tuple[TabularMDP, Truth]:
+    """Rooms of four states with loops, one after the other; every policy leaves every room in the end.
+
+    The horizon is so long that hardly an episode is cut off, so ``J`` is a sum over rooms and each room is
+    entered with certainty: the posterior is a product, although all rooms are one problem.
+    """
+    size, actions, leave, cut = 4, 2, 0.35, 400
+    number = max(1, (states - 1) // size)
+    inside = rng.integers(size, size=(number, size, actions, 2))
+    share = rng.dirichlet(np.ones(2), size=(number, size, actions)) * (1 - leave)
+    reward = rng.normal(size=(number, size, actions, 2)) * float(rng.uniform(0.3, 2))
+    move = np.zeros((number, size, actions, size))
+    n, s, a, _ = np.indices(inside.shape)
+    np.add.at(move, (n, s, a, inside), share)
+    start = np.zeros((number, size))
+    start[:, 0] = 1.0
+    log_evidence, marginal = on_union(Blocks(move, (share * reward).sum(axis=-1), start), cut)
+    last = number * size
+    onward = np.minimum((np.arange(number) + 1) * size, last)
+    after = np.broadcast_to(onward[:, None, None, None], (number, size, actions, 1))
+    to = np.concatenate([n * size + inside, after], axis=-1)
+    probability = np.concatenate([share, np.full((number, size, actions, 1), leave)], axis=-1)
+    pay = np.concatenate([reward, np.zeros((number, size, actions, 1))], axis=-1)
+    n, s, a, _ = np.indices(to.shape)
+    rows = Rows(*(x.reshape(-1) for x in (n * size + s, a, to, probability, pay)))
+    # Steps in all rooms are a sum of geometric numbers; this many standard deviations more never come.
+    horizon = int(number / leave + 8 * np.sqrt(number * (1 - leave)) / leave + 40)
+    table = TabularMDP.from_outcomes(rows, last + 1, actions, 0, np.arange(last + 1) == last, horizon)
+    policy = np.full((last + 1, actions), 1 / actions)
+    policy[:last] = marginal.reshape(last, actions)
+    return table, Truth(log_evidence, policy, np.inf)
+
+
 LARGE: dict[str, Callable[[Rng, int], tuple[TabularMDP, Truth]]] = {
     "tree": tree,
     "lattice": lattice,
     "union": union,
+    "rooms": rooms,
 }
 
 

@@ -3,16 +3,11 @@
 from importlib.metadata import version as _version
 
 from polinfer import exact
-from polinfer.analysis.certificate import (
-    Certificate,
-    PolicyCertificate,
-    certify,
-    certify_policy,
-    diagnose,
-)
+from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.comparison import Comparison, compare
 from polinfer.analysis.evaluation import Evaluation, evaluate
 from polinfer.analysis.explanation import Explanation, explain
+from polinfer.analysis.policy_certificate import PolicyCertificate, certify_policy
 from polinfer.analysis.reward_path import ScalePath, scale_path
 from polinfer.analysis.verdict import Verdict
 from polinfer.core.errors import PolinferError

@@ -116,7 +116,7 @@ def test_listing_gives_up_beyond_the_limit():
     problem = reduce_table(lattice(4, 0.2))
     assert list_classes(problem, 10) is None
     listed = list_classes(problem, 1 << 15)
-    assert np.exp(listed.log_even).sum() == pytest.approx(1, abs=1e-12)
+    assert np.exp(listed.log_prior).sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_classes_found_twice_count_once():
@@ -137,7 +137,7 @@ def test_a_round_that_falls_short_is_left_out():
     chosen = np.zeros((2, 1, 2, 8))
     chosen[0], chosen[1] = np.array([[0.3], [0.7]]), np.array([[0.9], [0.1]])
     rounds = Rounds(log_evidence, chosen, np.ones((2, 1, 8)), np.ones((2, 8)))
-    found = estimate(rounds, np.ones((1, 2), bool))
+    found = estimate(rounds, np.full((1, 2), 0.5))
     np.testing.assert_allclose(found.policy, [[0.3, 0.7]])
     assert abs(found.log_evidence - 3.0) < 0.05
 
@@ -147,9 +147,9 @@ def test_an_exact_start_is_kept_and_a_poor_one_refitted():
     truth = np.array([[0.8, 0.2], [0.35, 0.65]])
     counts = rng.multinomial(64, truth, size=(8, 2)) / 64  # [I, N, A]
     rounds = Rounds(np.zeros((1, 8)), counts.transpose(1, 2, 0)[None], np.ones((1, 2, 8)), np.zeros((1, 8)))
-    legal = np.ones((2, 2), bool)
-    np.testing.assert_array_equal(refit(rounds, truth[None], legal, 64), truth)
-    fitted = refit(rounds, np.array([[[0.5, 0.5], [0.9, 0.1]]]), legal, 64)
+    prior = np.full((2, 2), 0.5)
+    np.testing.assert_array_equal(refit(rounds, truth[None], prior, 64), truth)
+    fitted = refit(rounds, np.array([[[0.5, 0.5], [0.9, 0.1]]]), prior, 64)
     assert abs(fitted - truth).max() < 0.08
 
 

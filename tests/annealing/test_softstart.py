@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from polinfer.annealing.problem import arrange, reduce_table
-from polinfer.annealing.softstart import soft_policy, stays_of, uniform_start, visit_weights
+from polinfer.annealing.softstart import soft_policy, stays_of, visit_weights
 from polinfer.exact.enumeration import policy_posterior
 from polinfer.exact.evaluation import evaluate_policy
 
@@ -18,7 +18,7 @@ def soft(table, committed=False):
     whole[:, problem.state] = policy.T
     visits = np.array([evaluate_policy(table, row).occupancy[problem.state] for row in whole]).T
     weight = visit_weights(problem, stays, policy, visits, committed)
-    return problem, soft_policy(problem, 1.0, weight, uniform_start(problem), stays)
+    return problem, soft_policy(problem, 1.0, weight, problem.prior, stays)
 
 
 def given_reach(table, problem):
@@ -48,7 +48,7 @@ def test_levels_and_steps_give_the_same_start(table):
         policy = np.tile(problem.legal.argmax(axis=1)[:, None], (1, 3)).astype(np.int16)
         come = np.isin(problem.state, [0, 1])[:, None] * np.array([1.0, 0.4, 0.0])
         weight = visit_weights(problem, stays, policy, come, committed=True)
-        soft = soft_policy(problem, 1.0, weight, uniform_start(problem), stays)
+        soft = soft_policy(problem, 1.0, weight, problem.prior, stays)
         held = np.argsort(problem.state)[(problem.state < 0).sum() :]
         found.append((weight[held], soft.policy[held], soft.value))
     for one, other in zip(*found, strict=True):

@@ -284,11 +284,11 @@ def test_markov_bounds_are_exceeded_as_rarely_as_they_say() -> None:
 
 
 def test_a_small_weight_loses_no_digits() -> None:
-    worth, legal = np.array([[1.0, 3.0, 9.0]]), np.array([[True, True, False]])
+    worth, prior = np.array([[1.0, 3.0, 9.0]]), np.array([[0.5, 0.5, 0.0]])
     for weight in (1e-300, 1e-18, 1e-9):
-        assert soft_maximum(worth, legal, np.array([weight]))[0] == pytest.approx(2.0, rel=1e-8)
-    assert soft_maximum(worth, legal, np.array([0.0]))[0] == 3.0
-    assert soft_maximum(worth, legal, np.array([1.0]))[0] == pytest.approx(np.log((np.e + np.e**3) / 2))
+        assert soft_maximum(worth, prior, np.array([weight]))[0] == pytest.approx(2.0, rel=1e-8)
+    assert soft_maximum(worth, prior, np.array([0.0]))[0] == 3.0
+    assert soft_maximum(worth, prior, np.array([1.0]))[0] == pytest.approx(np.log((np.e + np.e**3) / 2))
 
 
 def test_a_problem_that_has_ended_has_evidence_one() -> None:

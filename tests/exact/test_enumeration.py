@@ -12,6 +12,7 @@ import pytest
 import polinfer
 from polinfer import exact
 from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.exact.enumeration import _written
 from polinfer.problems.tabular import OutcomeRows
 
 from .brute_force import (
@@ -440,3 +441,10 @@ def test_outcome_rows_with_one_successor_stay_apart():
     solution = exact.policy_posterior(table, target="exponential")
     lucky = 0.3 * math.exp(3) + 0.7 * math.exp(-2)
     assert solution.policy[0, 1] == pytest.approx(lucky / (lucky + math.exp(0.4)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("count", "written"), [(2**20, "1,048,576"), (4**30, "about 1.2e18"), (3**9000, "e4294")]
+)
+def test_any_number_of_policies_can_be_written(count: int, written: str) -> None:
+    assert _written(count).endswith(written)

@@ -17,7 +17,7 @@ from jax import Array
 
 from polinfer.actor_critic.config import SacConfig
 from polinfer.actor_critic.replay import Experience
-from polinfer.core.protocol import MDP, State
+from polinfer.core.protocol import MDP, HasPrior, State, discount_of, log_prior_of
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.proposal import NetworkProposal, log_policy
 
@@ -95,8 +95,9 @@ class SacAgent:
         taken = jax.nn.one_hot(batch.action, self.mdp.num_actions, dtype=jnp.float32)
 
         log_next = self._log_policy(learner.actor, batch.successor, legal_next)
-        goes_on = config.gamma * (1.0 - batch.terminated.astype(jnp.float32))
-        later = bootstrap(batch.successor) - alpha * log_next
+        gamma = config.gamma * discount_of(self.mdp)
+        goes_on = gamma * (1.0 - batch.terminated.astype(jnp.float32))
+        later = bootstrap(batch.successor) - alpha * (log_next - self._log_reference(batch.successor))
         wanted = batch.reward + goes_on * _expect(log_next, legal_next, later)
 
         def critic_loss(critics: NetworkProposal) -> Array:
@@ -110,7 +111,8 @@ class SacAgent:
         def actor_loss(actor: NetworkProposal) -> tuple[Array, Array]:
             log_pi = self._log_policy(actor, batch.state, legal)
             entropy = -_expect(log_pi, legal, log_pi)
-            return (-_expect(log_pi, legal, worth) - alpha * entropy).mean(), entropy
+            held = _expect(log_pi, legal, self._log_reference(batch.state)) if self._has_prior else 0.0
+            return (-_expect(log_pi, legal, worth) - alpha * (entropy + held)).mean(), entropy
 
         slope, entropy = jax.grad(actor_loss, has_aux=True)(learner.actor)
         actor, actor_optimiser = self._descend("actor", learner.actor, slope, learner)
@@ -164,6 +166,17 @@ class SacAgent:
     def _each_critic(self, critics: NetworkProposal, states: State) -> Array:
         """Return both critics' values, ``[2, B, A]``."""
         return jax.vmap(self._values, in_axes=(0, None))(critics, states)
+
+    @property
+    def _has_prior(self) -> bool:
+        return isinstance(self.mdp, HasPrior) and getattr(self.mdp, "has_prior", True)
+
+    def _log_reference(self, states: State) -> Array:
+        """Return what the divergence is taken from, ``[B, A]``: zeros (so it is entropy) without a prior."""
+        if not self._has_prior:
+            return jnp.zeros(())
+        log_prior = jax.vmap(lambda state: log_prior_of(self.mdp, state))(states)
+        return jnp.where(jnp.isfinite(log_prior), log_prior, 0.0)
 
     def _log_policy(self, actor: NetworkProposal, states: State, legal: Array) -> Array:
         """Return ``log pi`` ``[B, A]``; zero where illegal, so that nothing times it is not a number."""

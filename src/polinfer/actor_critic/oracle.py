@@ -1,5 +1,7 @@
 """What soft actor-critic aims at, exactly: soft value iteration with the same alpha, gamma and horizon rule.
 
+A later reward counts the problem's discount times the method's `gamma`; a prior is held to by its divergence.
+
 An episode that the horizon cuts off is bootstrapped from, so the aim knows no horizon: it is the stationary
 fixed point.
 """
@@ -31,11 +33,12 @@ def soft_oracle(posterior: Posterior) -> Oracle | None:
     if solution.result is not Result.NOT_CONVERGED:
         acting = ~table.absorbing
         distances = 0.5 * np.abs(probs - solution.policy)[:, acting].sum(axis=-1).mean(axis=-1)
-    name = f"soft, no horizon (alpha={alpha:g}, gamma={gamma:g})"
+    times = f", discount={table.discount:g}" if table.discount < 1 else ""
+    name = f"soft, no horizon (alpha={alpha:g}, gamma={gamma:g}{times})"
     return Oracle(name, {"alpha": alpha, "gamma": gamma}, solution, expected_return, distances)
 
 
 @lru_cache(maxsize=32)
 def _solve(table: TabularMDP, alpha: float, gamma: float) -> tuple[Solution, float]:
-    solution = exact.soft_stationary(table, alpha, gamma)
+    solution = exact.soft_stationary(table, alpha, gamma * table.discount)
     return solution, exact.evaluate_policy(table, solution.policy).expected_return

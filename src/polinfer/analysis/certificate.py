@@ -7,16 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.stats
 
-from polinfer import exact
-from polinfer.analysis.verdict import Effort, Verdict, judge, mean_distance, policy_of, prove
+from polinfer.analysis.verdict import Effort, Verdict, judge, prove
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
-from polinfer.methods import METHODS, infer
+from polinfer.methods import METHODS
 from polinfer.posterior.diagnostics import Diagnostic
 from polinfer.posterior.estimand import Estimand
 from polinfer.posterior.posterior import Posterior
-from polinfer.problems.registry import Problem
-from polinfer.problems.tables import shared_table
 
 SWEEPS = 50
 """Fresh sweeps that a trained proposal is judged by; large ones, of many particles and worlds, are fewer."""
@@ -73,6 +70,11 @@ def certify(
     >>> str(certificate.verdict), certificate.gap, round(certificate.distance, 6)
     ('trust', 0.0, 0.0)
     """
+    if not isinstance(posterior, Posterior):
+        raise PolinferError(
+            f"certify judges a Posterior, got {type(posterior).__name__}; a policy from elsewhere goes to "
+            "certify_policy(problem, policy)"
+        )
     if effort not in ("default", "thorough"):
         raise PolinferError(f"effort must be default or thorough, got {effort!r}")
     method = METHODS[posterior.method]
@@ -100,44 +102,6 @@ def certify(
         pareto_k=pareto,
         known_from=judged.known_from,
         distance=judged.distance,
-    )
-
-
-class PolicyCertificate(NamedTuple):
-    """How a policy from elsewhere compares with the posterior of a problem."""
-
-    distance: float  # to the posterior's marginal policy, weighted by its occupancy
-    expected_return: float
-    posterior_return: float  # of the marginal policy
-    optimal_return: float
-    posterior_verdict: Verdict  # how far the posterior that it is compared with can be relied upon
-    reason: str
-
-
-def certify_policy(problem: Problem, policy: Floats, *, seed: int = 0) -> PolicyCertificate:
-    """Compare a policy ``[S, A]``, from any source, with the posterior of `problem`.
-
-    Examples
-    --------
-    >>> import polinfer
-    >>> mdp = polinfer.make("gridworld/ablation")
-    >>> even = polinfer.exact.uniform_policy(polinfer.tabulate(mdp))
-    >>> found = polinfer.certify_policy(mdp, even)
-    >>> f"{found.distance:.2f}", found.expected_return < found.posterior_return
-    ('0.32', True)
-    """
-    table = shared_table(problem)
-    value = exact.evaluate_policy(table, policy)
-    answer = infer(problem, seed=seed)
-    certificate = certify(answer, seed=seed)
-    probs = policy_of(answer)
-    return PolicyCertificate(
-        distance=mean_distance(table, probs, policy[None]),
-        expected_return=value.expected_return,
-        posterior_return=exact.evaluate_policy(table, probs).expected_return,
-        optimal_return=exact.finite_horizon_optimum(table).objective,
-        posterior_verdict=certificate.verdict,
-        reason=certificate.reason,
     )
 
 

@@ -45,7 +45,7 @@ def summarise(
             {"code": found.code, "severity": str(found.severity), "sentence": found.sentence}
             for found in diagnose(posterior)
         ],
-        "certificate": _certificate(certify(posterior, effort=effort)),
+        "certificate": certificate_record(certify(posterior, effort=effort)),
     }
     if posterior.policies is not None:
         record["posterior"] = _enumerated(posterior)
@@ -72,7 +72,8 @@ def log_evidence(posterior: Posterior) -> float | None:
     return float(posterior.trace.tail("log_evidence", 0.1).mean())
 
 
-def _certificate(certificate: Certificate) -> dict[str, Any]:
+def certificate_record(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as a record for JSON."""
     estimand = certificate.estimand
     return {
         **certificate._asdict(),

@@ -25,7 +25,7 @@ from polinfer.annealing.passes import Evaluate, make_evaluate, make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.refit import refit, uniform_share
 from polinfer.annealing.rounds import Estimate, Rounds, estimate
-from polinfer.annealing.softstart import mixed, soft_policy, stays_of, uniform_start, visit_weights
+from polinfer.annealing.softstart import mixed, soft_policy, stays_of, visit_weights
 from polinfer.annealing.stage import Stage, make_stage
 from polinfer.exact.solution import Floats
 
@@ -92,7 +92,7 @@ class Annealer:
         work = size * actions * self.count * (outcomes * steps + _PROPOSING)
         self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
         self.seed, self.key = seed, make_key(seed)
-        self.even = uniform_start(problem)
+        self.prior = problem.prior
         self.codes = class_codes(size, actions)
         with jax.enable_x64(True):
             self.rows = make_rows(problem, self.dtype)
@@ -102,7 +102,7 @@ class Annealer:
     def init(self) -> State:
         """Return the state before the first step."""
         size, actions = self.problem.gain.shape
-        start = self.even if self.config.start == "uniform" else self._soft_start(committed=False)
+        start = self.prior if self.config.start == "uniform" else self._soft_start(committed=False)
         islands = self.config.islands
         empty = Rounds(
             np.zeros((0, islands)),
@@ -142,7 +142,7 @@ class Annealer:
     def estimate(self, state: State) -> Estimate | None:
         """Return what is known so far; None before the end of the first round's ladder."""
         rounds = self.all_rounds(state)
-        return estimate(rounds, self.problem.legal) if len(rounds.log_evidence) else None
+        return estimate(rounds, self.problem.prior) if len(rounds.log_evidence) else None
 
     def all_rounds(self, state: State) -> Rounds:
         """Return what each island of each round found so far."""
@@ -175,7 +175,7 @@ class Annealer:
 
     def _stage(self, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
         target = bridge_target(
-            self._log(state.start), self._log(self.even), jnp.float64(inverse), jnp.float64(self.scale)
+            self._log(state.start), self._log(self.prior), jnp.float64(inverse), jnp.float64(self.scale)
         )
         stage: Stage = self.kernels.stage(
             self.rows,
@@ -203,13 +203,13 @@ class Annealer:
 
     def _one_soft_start(self, committed: bool, key: NDArray[np.uint32]) -> Floats:
         """Return one reach-weighted soft policy, from some rounds of drawing policies."""
-        problem, behaviour, weight = self.problem, self.even, np.ones(self.problem.size)
+        problem, behaviour, weight = self.problem, self.prior, np.ones(self.problem.size)
         stays, share = stays_of(problem, committed), uniform_share(1.0)
         choice = problem.legal.sum(axis=1) > 1
         with jax.enable_x64(True):
             for number in range(_SOFT_ROUNDS + 1):
                 soft = soft_policy(problem, self.scale, weight, behaviour, stays).policy
-                behaviour = mixed(soft, problem.legal, share)
+                behaviour = mixed(soft, problem.prior, share)
                 if number < _SOFT_ROUNDS:
                     drawn = self.kernels.draw(fold(jnp.asarray(key), number), self._log(behaviour))
                     found = self.kernels.evaluate(self.rows, drawn)
@@ -238,7 +238,7 @@ class Annealer:
         islands = self.config.islands
         here = self._stage(state, state.policy, state.inverse, 0, 0.0)
         weights = self.kernels.log_weights(
-            here.walkers, self._log(state.start), self._log(self.even), jnp.float64(self.scale)
+            here.walkers, self._log(state.start), self._log(self.prior), jnp.float64(self.scale)
         )
         log_weight = np.asarray(weights, np.float64).reshape(islands, -1)
         step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
@@ -262,10 +262,10 @@ class Annealer:
         """Remember the reach classes and the best policy."""
         returns, visits, _ = (np.asarray(part) for part in stage.walkers.evaluation)
         reached = visits > 0
-        log_even = np.log(self.problem.legal.sum(axis=1))
         returns = returns.astype(np.float64)
-        log_mass = self.scale * returns - log_even @ reached
         policy = np.asarray(stage.walkers.policy)
+        log_prior = np.take_along_axis(self.problem.log_prior, policy.astype(np.int64), axis=1)
+        log_mass = self.scale * returns + np.where(reached, log_prior, 0.0).sum(axis=0)
         classes = add_classes(state.classes, self.codes, policy, reached, log_mass, returns)
         state = state._replace(classes=classes)
         if float(stage.best.returns) > state.best_return:
@@ -295,8 +295,8 @@ class Annealer:
         config = self.config
         number = len(state.round_steps)
         alone = Rounds(state.log_evidence[None], *(part / state.summed for part in state.sums[1:]))
-        own = estimate(alone, self.problem.legal)
-        whole = estimate(self.all_rounds(state), self.problem.legal)
+        own = estimate(alone, self.problem.prior)
+        whole = estimate(self.all_rounds(state), self.problem.prior)
         most = _MOST_MOVES * state.moves // config.moves
         starts = 2 if config.start == "soft" and not self.problem.width else 1
         if number < min(starts, config.rounds - 1):
@@ -315,7 +315,7 @@ class Annealer:
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
         if number + 1 >= starts:
-            start = refit(rounds, before, self.problem.legal, self.count // config.islands)
+            start = refit(rounds, before, self.problem.prior, self.count // config.islands)
         else:
             start = self._soft_start(committed=True)
         more = number >= starts

@@ -1,7 +1,7 @@
 """The path from the start to the posterior, and how far a step along it may go.
 
 At `b` the target is ``exp(b scale J) prod_{s reached} q0(pi(s)|s)^(1-b) u(pi(s)|s)^b``: at 0 that is the
-start `q0`, at 1 the posterior relative to the uniform measure `u`.  A policy's weight is linear in `b`, and
+start `q0`, at 1 the posterior relative to the reference measure `u`.  A policy's weight is linear in `b`, and
 constant over policies where the start is exact.  Its mean under `q0` is the variational bound of the start,
 its exponential mean is ``Z``; the estimate of ``log Z`` is that of annealed importance sampling (Neal 2001)
 and sequential Monte Carlo samplers (Del Moral, Doucet and Jasra 2006).
@@ -18,29 +18,29 @@ from polinfer.annealing.moves import Target, Walkers, columns_of, pick, total
 from polinfer.exact.solution import Floats
 
 
-def log_bridge(log_start: Array, log_even: Array, inverse: Array) -> Array:
+def log_bridge(log_start: Array, log_prior: Array, inverse: Array) -> Array:
     """Return the log of ``q0^(1-b) u^b``, ``[N, A]``; it is normalised at both ends only."""
-    legal = jnp.isfinite(log_even)
-    both = (1.0 - inverse) * jnp.where(legal, log_start, 0.0) + inverse * jnp.where(legal, log_even, 0.0)
+    legal = jnp.isfinite(log_prior)
+    both = (1.0 - inverse) * jnp.where(legal, log_start, 0.0) + inverse * jnp.where(legal, log_prior, 0.0)
     return jnp.where(legal, both, -jnp.inf)
 
 
-def bridge_target(log_start: Array, log_even: Array, inverse: Array, scale: Array) -> Target:
+def bridge_target(log_start: Array, log_prior: Array, inverse: Array, scale: Array) -> Target:
     """Return the target at `b`."""
     return Target(
         inverse * scale,
-        log_bridge(log_start, log_even, inverse),
+        log_bridge(log_start, log_prior, inverse),
         log_start,
         jnp.ones(log_start.shape[0]),
         inverse == 1.0,
     )
 
 
-def log_weights(walkers: Walkers, log_start: Array, log_even: Array, scale: Array) -> Array:
+def log_weights(walkers: Walkers, log_start: Array, log_prior: Array, scale: Array) -> Array:
     """Return the log weight ``[P]`` of each policy under `q0`: the slope of the path in `b`."""
     returns, visits, _ = walkers.evaluation
-    legal = jnp.isfinite(log_even)
-    gap = jnp.where(legal, log_even - jnp.where(legal, log_start, 0.0), 0.0)
+    legal = jnp.isfinite(log_prior)
+    gap = jnp.where(legal, log_prior - jnp.where(legal, log_start, 0.0), 0.0)
     ratio = total(jnp.where(visits > 0, pick(columns_of(gap, gap.dtype), walkers.policy), 0.0))
     return scale * returns + ratio
 

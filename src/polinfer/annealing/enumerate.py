@@ -31,7 +31,7 @@ class Listed(NamedTuple):
     policy: NDArray[np.int16]  # [N, C]; -1 where the class does not come
     visits: Floats  # [N, C] expected visits
     returns: Floats  # [C] J
-    log_even: Floats  # [C] log of the share of policies that belong to the class
+    log_prior: Floats  # [C] log of the reference measure of the class
     chance: Floats | None = None  # [N, C] probability of ever coming; None where it was not computed
 
 
@@ -39,13 +39,12 @@ def list_classes(problem: Problem, limit: int, seed: int = 0) -> Listed | None:
     """List the reach classes of a problem; None where there are more than `limit`."""
     if limit < 1 or not problem.size:
         return None
-    log_legal = np.log(problem.legal.sum(axis=1))
     with jax.enable_x64(True):
         rows = make_rows(problem, np.float64)
         evaluate = compile_visits(*problem.gain.shape, problem.width, 0 if problem.width else problem.horizon)
         if _estimate(problem, rows, evaluate, seed) > np.log(limit) + np.log(_HOPELESS):
             return None
-        return _follow(problem, rows, evaluate, log_legal, limit)
+        return _follow(problem, rows, evaluate, limit)
 
 
 @lru_cache(maxsize=64)
@@ -86,6 +85,8 @@ def list_together(problem: Problem, parts: list[Problem]) -> dict[int, Listed]:
         evaluate = make_evaluate(size, actions, 0, problem.horizon, most, 8)
         follow = jax.jit(lambda rows, own: evaluate(rows, own).visits)
         visits = np.asarray(follow(rows, jnp.asarray(policy)))
+        if problem.discount < 1:
+            rows = make_rows(problem.undiscounted(), np.float64)
         chance = np.minimum(visits, 1.0)
         # The visits of a policy that stops where it first comes, one state of each part at a time.
         for turn in range(max(len(own) for own in choices)):
@@ -100,9 +101,14 @@ def list_together(problem: Problem, parts: list[Problem]) -> dict[int, Listed]:
         at = local[part.state]
         own, come = policy[at, :count], visits[at, :count]
         returns = (np.take_along_axis(part.gain, own.astype(np.int64), axis=1) * come).sum(axis=0)
-        even = np.full(count, -part.log_count)
-        found[number] = Listed(own, come, returns, even, chance[at, :count])
+        found[number] = Listed(own, come, returns, log_share(part, own), chance[at, :count])
     return found
+
+
+def log_share(problem: Problem, policy: NDArray[np.int16]) -> Floats:
+    """Return the log of the reference measure ``[C]`` of partial policies ``[N, C]``; -1 is open."""
+    log_prior = np.take_along_axis(problem.log_prior, np.maximum(policy, 0).astype(np.int64), axis=1)
+    return np.asarray(np.where(policy >= 0, log_prior, 0.0).sum(axis=0))
 
 
 def _estimate(problem: Problem, rows: Rows, evaluate: Any, seed: int) -> float:
@@ -116,7 +122,7 @@ def _estimate(problem: Problem, rows: Rows, evaluate: Any, seed: int) -> float:
     return float(np.logaddexp.reduce(log_size) - np.log(BATCH))
 
 
-def _follow(problem: Problem, rows: Rows, evaluate: Any, log_legal: Floats, limit: int) -> Listed | None:
+def _follow(problem: Problem, rows: Rows, evaluate: Any, limit: int) -> Listed | None:
     forced = problem.legal.sum(axis=1) == 1
     first = np.where(forced, problem.legal.argmax(axis=1), -1).astype(np.int16)
     # The last ones first: then the list stays short.
@@ -148,5 +154,5 @@ def _follow(problem: Problem, rows: Rows, evaluate: Any, log_legal: Floats, limi
         policy,
         np.concatenate([part[1] for part in done], axis=1),
         np.concatenate([part[2] for part in done]),
-        -(log_legal @ (policy >= 0)),
+        log_share(problem, policy),
     )

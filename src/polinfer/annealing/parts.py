@@ -13,7 +13,9 @@ from polinfer.annealing.enumerate import Listed
 from polinfer.annealing.path import AnnealedPoint
 from polinfer.annealing.problem import Problem
 from polinfer.annealing.reach import affordable, reach_policy, visit_probability
-from polinfer.exact.evaluation import uniform_policy
+from polinfer.exact.enumeration import decision_states
+from polinfer.exact.evaluation import draw_prior
+from polinfer.exact.joint import posterior_entropy
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -44,7 +46,7 @@ class PartPosterior(NamedTuple):
 
 def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int, seed: int) -> PartPosterior:
     """Return the exact posterior from all reach classes, with a sample of `count` policies."""
-    log_mass = scale * listed.returns + listed.log_even
+    log_mass = scale * listed.returns + listed.log_prior
     log_evidence = float(np.logaddexp.reduce(log_mass))
     weight = np.exp(log_mass - log_evidence)
     weight = weight / weight.sum()
@@ -67,11 +69,11 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
         policy=policy,
         policy_stderr=np.zeros_like(policy),
         visits=listed.visits @ weight,
-        sample=_fill(listed.policy[:, drawn], problem.legal, random),
+        sample=_fill(listed.policy[:, drawn], problem.prior, random),
         sample_returns=listed.returns[drawn],
         reach=reach,
         lower_bound=log_evidence,
-        best=_fill(listed.policy[:, [top]], problem.legal, random)[:, 0],
+        best=_fill(listed.policy[:, [top]], problem.prior, random)[:, 0],
         best_return=float(listed.returns[top]),
         round_log_evidence=np.zeros((0, 0)),
         exact=True,
@@ -120,7 +122,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         policy=found.policy,
         policy_stderr=found.policy_stderr,
         visits=found.visits,
-        sample=_fill(sample, problem.legal, random),
+        sample=_fill(sample, problem.prior, random),
         sample_returns=sample_returns,
         reach=_sampled_reach(problem, state.policy, visits, order),
         lower_bound=bound,
@@ -145,10 +147,10 @@ def _weights(classes: Classes) -> Floats:
 
 
 def _class_policy(problem: Problem, classes: NDArray[np.int16], weight: Floats) -> Floats:
-    """Return the marginal policy ``[N, A]`` of weighted classes ``[N, K]``; uniform elsewhere."""
-    even = problem.legal / problem.legal.sum(axis=1, keepdims=True)
-    policy = np.stack([(classes == action) @ weight for action in range(even.shape[1])], axis=1)
-    return np.asarray(policy + (1.0 - policy.sum(axis=1, keepdims=True)) * even)
+    """Return the marginal policy ``[N, A]`` of weighted classes ``[N, K]``; the prior elsewhere."""
+    actions = range(problem.prior.shape[1])
+    policy = np.stack([(classes == action) @ weight for action in actions], axis=1)
+    return np.asarray(policy + (1.0 - policy.sum(axis=1, keepdims=True)) * problem.prior)
 
 
 def _systematic(weight: Floats, count: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -165,12 +167,9 @@ def _sampled_reach(
     return reach_policy(problem, policy[:, few], chance)
 
 
-def _fill(
-    policy: NDArray[np.int16], legal: NDArray[np.bool_], random: np.random.Generator
-) -> NDArray[np.int16]:
-    """Draw an action, uniformly, wherever a policy ``[N, M]`` has none (-1)."""
-    rank = (random.random(policy.shape) * legal.sum(axis=1)[:, None]).astype(np.int64)
-    fresh = np.take_along_axis(np.argsort(~legal, axis=1, kind="stable"), rank, axis=1)
+def _fill(policy: NDArray[np.int16], prior: Floats, random: np.random.Generator) -> NDArray[np.int16]:
+    """Draw an action from the reference measure wherever a policy ``[N, M]`` has none (-1)."""
+    fresh = draw_prior(prior, random.random(policy.shape))
     return np.where(policy < 0, fresh, policy).astype(np.int16)
 
 
@@ -180,10 +179,9 @@ def join(
     posteriors: list[PartPosterior],
     scale: float,
     constant: float,
-    log_count: float,
 ) -> AnnealedPoint:
     """Return the posterior of the whole problem from those of its parts; `constant` is earned anyway."""
-    policy = uniform_policy(table)
+    policy = np.array(table.prior)
     stderr, visits = np.zeros_like(policy), np.zeros(table.num_states)
     count = len(posteriors[0].sample_returns)
     forced = table.legal_actions.argmax(axis=1).astype(np.int32)
@@ -199,6 +197,7 @@ def join(
         reach[at] = part.reach[own]
         returns += part.sample_returns
     policy = policy / policy.sum(axis=1, keepdims=True)
+    states = decision_states(table, table.horizon)
 
     def total(name: str) -> float:
         return float(sum(getattr(part, name) for part in posteriors))
@@ -215,7 +214,7 @@ def join(
         log_evidence_stderr=root("log_evidence_stderr"),
         expected_return=expected_return,
         expected_return_stderr=root("returns_stderr"),
-        entropy=max(0.0, log_count - (scale * expected_return - log_evidence)),
+        entropy=posterior_entropy(table, states, policy, scale * expected_return, log_evidence),
         policy=policy,
         policy_stderr=stderr,
         reach_policy=np.where(reach.sum(axis=1, keepdims=True) > 0.5, reach, policy),

@@ -15,7 +15,7 @@ class AnnealedPoint(NamedTuple):
     """The posterior at one reward scale; standard errors are over islands, and zero where it is exact."""
 
     scale: float  # multiple of the problem's own rewards
-    log_evidence: float  # log of the mean of exp(scale * J) under the uniform measure
+    log_evidence: float  # log of the mean of exp(scale * J) under the reference measure
     log_evidence_stderr: float
     expected_return: float  # E[J], in the problem's own rewards
     expected_return_stderr: float

@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
     state: NDArray[np.int64]  # [N] the table's number of each slot's state; -1 where the slot is empty
     successor: NDArray[np.int32]  # [N, A, B]
-    probability: Floats  # [N, A, B]; zero where the successor is over
+    probability: Floats  # [N, A, B] times the discount; zero where the successor is over
     gain: Floats  # [N, A] expected reward
     legal: NDArray[np.bool_]  # [N, A]; empty slots have their first action
     initial: Floats  # [N]
@@ -41,6 +41,8 @@ class Problem(NamedTuple):
     hub_inflow: Floats  # [E]
     horizon: int
     width: int  # states per piece of a level; 0 where there are no levels
+    prior: Floats  # [N, A] reference measure
+    discount: float  # of which `probability` and `inflow` hold a factor each
 
     @property
     def size(self) -> int:
@@ -57,6 +59,23 @@ class Problem(NamedTuple):
         """Logarithm of the number of policies."""
         return float(np.log(self.legal.sum(axis=1)).sum())
 
+    @property
+    def log_prior(self) -> Floats:
+        """Logarithm of the reference measure, ``[N, A]``."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.prior))
+
+    def undiscounted(self) -> Problem:
+        """Return the problem whose visits are counted and not discounted."""
+        if self.discount == 1:
+            return self
+        return self._replace(
+            probability=self.probability / self.discount,
+            inflow=self.inflow / self.discount,
+            hub_inflow=self.hub_inflow / self.discount,
+            discount=1.0,
+        )
+
 
 def reduce_table(table: TabularMDP) -> Problem:
     """Return the part of `table` that policies can reach, one slot for each state, without levels."""
@@ -66,16 +85,17 @@ def reduce_table(table: TabularMDP) -> Problem:
     local[states] = np.arange(len(states))
     successor = local[table.successor[states]]
     inside = (successor < len(states)) & legal[:, :, None]
-    probability = np.where(inside, table.probability[states], 0.0)
+    probability = np.where(inside, table.onward[states], 0.0)
     gain = np.where(legal, (table.probability[states] * table.reward[states]).sum(axis=-1), 0.0)
     return make_problem(
         states,
         np.where(probability > 0, successor, len(states)),
         probability,
         gain,
-        legal,
+        table.prior[states],
         table.initial[states],
         table.horizon,
+        table.discount,
     )
 
 
@@ -84,15 +104,28 @@ def make_problem(
     successor: NDArray[np.integer],
     probability: Floats,
     gain: Floats,
-    legal: NDArray[np.bool_],
+    prior: Floats,
     initial: Floats,
     horizon: int,
+    discount: float,
     width: int = 0,
 ) -> Problem:
     """Return a problem with its predecessors; the fields are those of `Problem`."""
     follow = np.asarray(successor, np.int32)
     incoming = _predecessors(follow, probability, most=0 if width else _MOST_PREDECESSORS)
-    return Problem(state, follow, probability, gain, legal, initial, *incoming, horizon, width)
+    return Problem(
+        state,
+        follow,
+        probability,
+        gain,
+        prior > 0,
+        initial,
+        *incoming,
+        horizon,
+        width,
+        prior,
+        discount,
+    )
 
 
 def restrict(problem: Problem, kept: NDArray[np.int64], paid: NDArray[np.bool_]) -> Problem:
@@ -105,9 +138,10 @@ def restrict(problem: Problem, kept: NDArray[np.int64], paid: NDArray[np.bool_])
         successor,
         np.where(successor < len(kept), problem.probability[kept], 0.0),
         np.where(paid[kept, None], problem.gain[kept], 0.0),
-        problem.legal[kept],
+        problem.prior[kept],
         problem.initial[kept],
         problem.horizon,
+        problem.discount,
     )
 
 
@@ -128,16 +162,17 @@ def arrange(problem: Problem) -> Problem:
         whole[held] = values[slots[held]]
         return whole
 
-    legal = lay(problem.legal, False)
-    legal[~held, 0] = True
+    prior = lay(problem.prior, 0.0)
+    prior[~held, 0] = 1.0
     return make_problem(
         lay(problem.state, -1),
         lay(place[problem.successor], len(slots)),
         lay(problem.probability, 0.0),
         lay(problem.gain, 0.0),
-        legal,
+        prior,
         lay(problem.initial, 0.0),
         problem.horizon,
+        problem.discount,
         width,
     )
 

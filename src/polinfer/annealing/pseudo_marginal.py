@@ -65,7 +65,9 @@ class RolloutPosterior(NamedTuple):
     """What rollouts tell of the posterior; standard errors are over islands."""
 
     states: list[Any]  # n of them: all of a table, or those that a policy of the sample came to
-    policy: Floats  # [n, A] marginal policy; a policy that never came to a state counts as uniform there
+    policy: (
+        Floats  # [n, A] marginal policy; a policy that never came to a state has the reference measure there
+    )
     policy_stderr: Floats  # [n, A]
     log_evidence: float  # log of the mean of exp(J-hat): above that of exp(J), see the module
     log_evidence_stderr: float
@@ -171,6 +173,7 @@ def rollout_posterior(
         table,
         found.sample,
         returns,
+        policy=found.policy,
         log_evidence=found.log_evidence,
         log_evidence_stderr=found.log_evidence_stderr,
         expected_return=float(means.mean()),

@@ -30,12 +30,13 @@ def visit_probability(problem: Problem, policy: NDArray[np.int16], visits: Float
     Without loops these are the expected visits ``[N, M]``; elsewhere a policy that stops where it first comes
     is followed for each state.  Where that is too much work, visits up to one stand in for it.
     """
-    if problem.width or affordable(problem) < policy.shape[1]:
+    if affordable(problem) < policy.shape[1] or (problem.width and problem.discount == 1):
         return np.minimum(visits, 1.0)
     chance = np.minimum(visits, 1.0)
     with jax.enable_x64(True):
-        rows = make_rows(problem, np.float64)
-        evaluate = compile_visits(*problem.gain.shape, 0, problem.horizon)
+        rows = make_rows(problem.undiscounted(), np.float64)
+        steps = 0 if problem.width else problem.horizon
+        evaluate = compile_visits(*problem.gain.shape, problem.width, steps)
         for slot in np.flatnonzero(problem.legal.sum(axis=1) > 1):
             for first in range(0, policy.shape[1], BATCH):
                 some = policy[:, first : first + BATCH].copy()

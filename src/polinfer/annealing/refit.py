@@ -8,7 +8,6 @@ the soft start is exact, it stays.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polinfer.annealing.rounds import Rounds, island_weights
 from polinfer.annealing.softstart import mixed
@@ -19,14 +18,14 @@ _MOST_UNIFORM, _LEAST_UNIFORM = 0.05, 5e-4
 
 
 def uniform_share(reached: float) -> float:
-    """Return the share of the uniform policy that a start keeps, for so many reached states with a choice.
+    """Return the share of the reference measure that a start keeps, for so many reached states with a choice.
 
     Each of them multiplies the spread of the weights, so together they get about one nat.
     """
     return float(np.clip(1.0 / max(reached, 1.0), _LEAST_UNIFORM, _MOST_UNIFORM))
 
 
-def refit(rounds: Rounds, starts: Floats, legal: NDArray[np.bool_], policies: int) -> Floats:
+def refit(rounds: Rounds, starts: Floats, prior: Floats, policies: int) -> Floats:
     """Return the start ``[N, A]`` of the next round.
 
     Parameters
@@ -35,8 +34,8 @@ def refit(rounds: Rounds, starts: Floats, legal: NDArray[np.bool_], policies: in
         What was found so far.
     starts
         ``[R, N, A]``, where each round started.
-    legal
-        ``[N, A]``.
+    prior
+        ``[N, A]``, the reference measure.
     policies
         How many there are on each island.
     """
@@ -45,6 +44,7 @@ def refit(rounds: Rounds, starts: Floats, legal: NDArray[np.bool_], policies: in
     own = np.einsum("ri,rnai->nai", weight, rounds.chosen)
     islands = own.shape[-1]
     folds = [own[..., k::2].sum(axis=-1) for k in range(2)]
+    legal = prior > 0
     choice = legal.sum(axis=1) > 1
     share = uniform_share(float(own[choice].sum()))
 
@@ -52,7 +52,7 @@ def refit(rounds: Rounds, starts: Floats, legal: NDArray[np.bool_], policies: in
         pseudo = strength / (policies * islands) * max(float(weight.max()) * islands, 1.0)
         mass = count / max(count[choice].sum(axis=1).max(initial=0.0), 1e-300)
         fitted = (mass + pseudo * base) / (mass.sum(axis=1, keepdims=True) + pseudo)
-        return mixed(fitted, legal, share)
+        return mixed(fitted, prior, share)
 
     def score(count: Floats, policy: Floats) -> float:
         log_policy = np.log(np.where(legal, np.maximum(policy, 1e-300), 1.0))

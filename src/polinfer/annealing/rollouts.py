@@ -1,8 +1,8 @@
 """Policies judged by playing them: estimates of ``J`` from a table or from any simulator.
 
 A judge keeps policies in its own way and knows how to propose others: forget the action of each state with
-some probability, and draw it anew, uniformly.  Under the uniform measure a policy and its successor could
-change places, so nothing but their estimates counts when one is to be accepted.
+some probability, and draw it anew from the reference measure.  Under that measure a policy and its successor
+could change places, so nothing but their estimates counts when one is to be accepted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.core.protocol import MDP
-from polinfer.core.simulator import Simulator, as_simulator
-from polinfer.exact.evaluation import uniform_policy
+from polinfer.core.protocol import MDP, discount_of
+from polinfer.core.simulator import Simulator, as_simulator, prior_of
+from polinfer.exact.evaluation import draw_prior
 from polinfer.exact.solution import Floats
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
@@ -40,7 +40,7 @@ class Judge(Protocol):
     """Draws, changes and evaluates policies."""
 
     def start(self, count: int) -> Judged:
-        """Draw policies from the uniform measure."""
+        """Draw policies from the reference measure."""
 
     def propose(self, policies: Any, share: float) -> Judged:
         """Forget each action with probability `share`, draw it anew, and play."""
@@ -52,7 +52,7 @@ class Judge(Protocol):
         """Return each policy of `new` where it was taken, of `old` elsewhere."""
 
     def marginals(self, populations: list[Any], islands: int) -> Marginals:
-        """Count the choices of several populations of as many policies; an open one counts as uniform."""
+        """Count the choices of several populations of as many policies; an open one counts as the prior."""
 
 
 def make_judge(problem: Problem, rollouts: int, seed: int) -> Judge:
@@ -71,15 +71,12 @@ class _TableJudge:
         cumulative = np.cumsum(table.probability, axis=-1)
         self.cumulative = cumulative / cumulative[..., -1:]
         self.first = np.cumsum(table.initial) / table.initial.sum()
-        self.order = np.argsort(~table.legal_actions, axis=1, kind="stable")  # the legal actions first
 
     def start(self, count: int) -> Judged:
         return self.propose(np.zeros((count, self.table.num_states), np.int32), 1.0)
 
     def propose(self, policies: NDArray[np.int32], share: float) -> Judged:
-        legal = self.table.legal_actions.sum(axis=1)
-        rank = (self.random.random(policies.shape) * legal).astype(np.int64)
-        fresh = self.order[np.arange(self.table.num_states), rank]
+        fresh = draw_prior(self.table.prior, self.random.random(policies.shape).T).T
         forgotten = self.random.random(policies.shape) < share
         tried = np.where(forgotten, fresh, policies).astype(np.int32)
         return Judged(tried, self._play(tried))
@@ -90,10 +87,10 @@ class _TableJudge:
         state = np.searchsorted(self.first, self.random.random(shape), side="right")
         gained = np.zeros(shape)
         # Terminal rows lead to themselves and pay nothing, so they need no mask.
-        for _ in range(self.table.horizon):
+        for step in range(self.table.horizon):
             action = policies[row, state]
             slot = (self.random.random(shape)[..., None] >= self.cumulative[state, action]).sum(axis=-1)
-            gained += self.table.reward[state, action, slot]
+            gained += self.table.discount**step * self.table.reward[state, action, slot]
             state = self.table.successor[state, action, slot]
         return np.asarray(gained.mean(axis=1))
 
@@ -114,7 +111,7 @@ class _TableJudge:
         )
         shares = np.asarray(counts, np.float64) / len(populations)
         # Where there is nothing to choose, one legal action is as good as another.
-        shares[self.table.absorbing] = uniform_policy(self.table)[self.table.absorbing][:, :, None]
+        shares[self.table.absorbing] = self.table.prior[self.table.absorbing][:, :, None]
         return Marginals(range(self.table.num_states), shares)
 
 
@@ -124,13 +121,14 @@ _Memo = dict[Hashable, int]
 class _SimulatorJudge:
     """Plays on a simulator in plain Python; a policy is what it has done so far, by state.
 
-    What a policy would do where its own rollouts never came is open: given them, it is uniform.
+    What a policy would do where its own rollouts never came is open: the reference measure.
     """
 
     def __init__(self, simulator: Simulator, rollouts: int, seed: int) -> None:
         self.simulator, self.rollouts = simulator, rollouts
         self.random = random.Random(seed)
-        self.legal: dict[Hashable, list[int]] = {}
+        self.discount = discount_of(simulator)
+        self.prior: dict[Hashable, list[float]] = {}
 
     def start(self, count: int) -> Judged:
         return self.propose([{}] * count, 1.0)
@@ -148,20 +146,28 @@ class _SimulatorJudge:
         """Play one episode; write down what was done."""
         draw = self.random.getrandbits
         state: Any = self.simulator.init(draw(64))
-        gained = 0.0
+        gained, share = 0.0, 1.0
         for _ in range(self.simulator.horizon):
             if state not in visited:
-                visited[state] = known[state] if state in known else self.random.choice(self._legal(state))
+                visited[state] = known[state] if state in known else self._draw(state)
             state, reward, over = self.simulator.step(draw(64), state, visited[state])
-            gained += float(reward)
+            gained += share * float(reward)
+            share *= self.discount
             if over:
                 break
         return gained
 
-    def _legal(self, state: Any) -> list[int]:
-        if state not in self.legal:
-            self.legal[state] = [a for a, allowed in enumerate(self.simulator.legal(state)) if allowed]
-        return self.legal[state]
+    def _draw(self, state: Any) -> int:
+        prior = self._prior(state)
+        legal = [action for action, share in enumerate(prior) if share > 0]
+        if len(set(prior)) <= 2 and min(prior[a] for a in legal) == max(prior):
+            return self.random.choice(legal)  # uniform
+        return self.random.choices(range(len(prior)), prior)[0]
+
+    def _prior(self, state: Any) -> list[float]:
+        if state not in self.prior:
+            self.prior[state] = prior_of(self.simulator, state).tolist()
+        return self.prior[state]
 
     def pick(self, policies: list[_Memo], index: NDArray[np.int64]) -> list[_Memo]:
         return [policies[i] for i in index]
@@ -180,8 +186,7 @@ class _SimulatorJudge:
                     counts[state][action, number // size] += 1
         shares = np.zeros((len(counts), self.simulator.num_actions, islands))
         for row, (state, count) in zip(shares, counts.items(), strict=True):
-            even = np.zeros(self.simulator.num_actions)
-            even[self._legal(state)] = 1 / len(self._legal(state))
+            prior = np.array(self._prior(state))
             total = size * len(populations)
-            row[:] = (count + even[:, None] * (total - count.sum(axis=0))) / total
+            row[:] = (count + prior[:, None] * (total - count.sum(axis=0))) / total
         return Marginals(list(counts), shares)

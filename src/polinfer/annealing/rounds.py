@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
     log_evidence: float
     log_evidence_stderr: float
-    policy: Floats  # [N, A] marginal policy; who does not come counts as uniform
+    policy: Floats  # [N, A] marginal policy; who does not come counts as the reference measure
     policy_stderr: Floats  # [N, A]
     occupancy: Floats  # [N] share of the steps spent in each state
     visits: Floats  # [N] expected number of visits
@@ -67,9 +67,8 @@ def _complete(pooled: Floats) -> NDArray[np.bool_]:
     return np.asarray(pooled[:, 0] >= best[0] - gap)
 
 
-def estimate(rounds: Rounds, legal: NDArray[np.bool_]) -> Estimate:
-    """Combine rounds."""
-    even = legal / legal.sum(axis=1, keepdims=True)  # [N, A]
+def estimate(rounds: Rounds, prior: Floats) -> Estimate:
+    """Combine rounds; `prior` ``[N, A]`` is the reference measure."""
     pooled = np.array([pool_evidence(row) for row in rounds.log_evidence])  # [R, 2]
     kept = _complete(pooled)
     rounds, pooled = Rounds(*(part[kept] for part in rounds)), pooled[kept]
@@ -82,7 +81,7 @@ def estimate(rounds: Rounds, legal: NDArray[np.bool_]) -> Estimate:
     between = float(np.sqrt(share @ (pooled[:, 0] - log_evidence) ** 2 / max(len(share) - 1, 1)))
     weight = island_weights(rounds.log_evidence)  # [R, I]
     unreached = np.maximum(1.0 - rounds.chosen.sum(axis=2, keepdims=True), 0.0)
-    policies = rounds.chosen + unreached * even[None, :, :, None]  # [R, N, A, I]
+    policies = rounds.chosen + unreached * prior[None, :, :, None]  # [R, N, A, I]
     policies = policies / policies.sum(axis=2, keepdims=True)
     mean = np.einsum("ri,rnai->rna", weight, policies)
     spread = np.einsum("ri,rnai->rna", weight**2, (policies - mean[..., None]) ** 2) * count / (count - 1)

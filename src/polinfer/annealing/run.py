@@ -54,7 +54,6 @@ class AnnealingRun:
         self.table, self.config, self.seed = table, config or TemperedConfig(), seed
         self.scales = check_scales(scales)
         whole = reduce_table(table)
-        self.log_count = whole.log_count
         parts, self.constant = split(whole)
         if not parts:
             raise PolinferError("there is nothing to sample: no state of the problem has a choice")
@@ -138,7 +137,6 @@ class AnnealingRun:
                 self.done[place :: len(scales)],
                 scale,
                 self.constant,
-                self.log_count,
             )
             for place, scale in enumerate(scales)
         ]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.problem import arrange, reduce_table
-from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
 
 @lru_cache(maxsize=16)
 def soft_start(table: TabularMDP, seed: int = 0) -> Floats:
-    """Return the reach-weighted soft policy ``[S, A]`` with a share of the uniform one.
+    """Return the reach-weighted soft policy ``[S, A]`` with a share of the reference measure.
 
     Examples
     --------
@@ -23,7 +24,7 @@ def soft_start(table: TabularMDP, seed: int = 0) -> Floats:
     >>> soft_start(table)[0].round(2).tolist()
     [0.28, 0.72]
     """
-    rows = uniform_policy(table)
+    rows = np.array(table.prior)
     problem = reduce_table(table)
     if not (problem.legal.sum(axis=1) > 1).any():
         return rows

@@ -1,6 +1,6 @@
 """The reach-weighted soft policy: where annealing starts.
 
-Soft value iteration relative to the uniform prior, with a temperature of its own in each state:
+Soft value iteration relative to the reference measure, with a temperature of its own in each state:
 
     V(s) = (1 / W(s)) log mean_a exp(W(s) (r(s, a) + sum p V(s'))),
 
@@ -45,11 +45,6 @@ class SoftStart(NamedTuple):
     value: float  # soft value of the start; an estimate of log Z, exact where the policy is
 
 
-def uniform_start(problem: Problem) -> Floats:
-    """Return the policy that draws among the legal actions, ``[N, A]``."""
-    return np.asarray(problem.legal / problem.legal.sum(axis=1, keepdims=True))
-
-
 def stays_of(problem: Problem, committed: bool) -> Stays:
     """Return what counts as a stay: self-loops; if `committed`, all that leads not further from the start."""
     size = problem.size
@@ -85,15 +80,14 @@ def soft_policy(problem: Problem, scale: float, weight: Floats, behaviour: Float
     """
     size, actions = problem.gain.shape
     gain = scale * problem.gain
-    floor = np.where(problem.legal, 0.0, -np.inf)
-    log_legal = np.log(problem.legal.sum(axis=1))
+    floor = problem.log_prior
     weight = np.maximum(weight, 1e-12)
 
     def backup(worth: Floats, own: slice = slice(None)) -> Floats:
         tilted = weight[own, None] * worth + floor[own]
         top = tilted.max(axis=1)
         soft = top + np.log(np.exp(tilted - top[:, None]).sum(axis=1))
-        return np.asarray((soft - log_legal[own]) / weight[own])
+        return np.asarray(soft / weight[own])
 
     if problem.width:
         # No horizon cuts anything, and nothing comes back: one visit a state, the last levels first.
@@ -183,7 +177,6 @@ def visit_weights(
     return np.asarray(weight)
 
 
-def mixed(policy: Floats, legal: NDArray[np.bool_], share: float) -> Floats:
-    """Return `policy` with a share of the uniform one."""
-    even = legal / legal.sum(axis=1, keepdims=True)
-    return np.asarray((1 - share) * policy + share * even)
+def mixed(policy: Floats, prior: Floats, share: float) -> Floats:
+    """Return `policy` with a share of the reference measure."""
+    return np.asarray((1 - share) * policy + share * prior)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
+from polinfer.cli.certify import Certify
 from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
 from polinfer.cli.listing import List
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Any] = {
     "compare": Compare,
     "path": Path,
     "explain": Explain,
+    "certify": Certify,
     "reproduce": Reproduce,
     "report": Report,
 }

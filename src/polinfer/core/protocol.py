@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 State = Any
@@ -133,6 +134,54 @@ class HasNames(Protocol):
     def state_name(self, state: State) -> str:
         """Name a concrete (not traced) state."""
         ...
+
+
+@runtime_checkable
+class HasPrior(Protocol):
+    """An MDP with a reference measure of its own.  Without this, it is uniform over the legal actions."""
+
+    def log_prior(self, state: State) -> Array:
+        """Return the log probabilities ``[A] float`` of the actions; -inf exactly where one is illegal."""
+        ...
+
+
+@runtime_checkable
+class HasDiscount(Protocol):
+    """A problem whose later rewards count less.  Without this, all of them count alike."""
+
+    @property
+    def discount(self) -> float:
+        """The factor in ``(0, 1]`` on what comes one step later."""
+        ...
+
+
+def log_prior_of(mdp: MDP, state: State) -> Array:
+    """Return the log of the reference measure ``[A]``: uniform over the legal actions unless `mdp` has one.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> mdp = polinfer.make("gridworld/ablation")
+    >>> jnp.exp(log_prior_of(mdp, mdp.init(jax.random.key(0)))).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    if isinstance(mdp, HasPrior) and getattr(mdp, "has_prior", True):
+        return mdp.log_prior(state)
+    legal = mdp.legal(state)
+    return jnp.where(legal, -jnp.log(legal.sum().astype(jax.dtypes.canonicalize_dtype(float))), -jnp.inf)
+
+
+def discount_of(problem: object) -> float:
+    """Return the discount of an MDP or a simulator, 1 unless it has one."""
+    return float(getattr(problem, "discount", 1.0))
+
+
+def discounted(mdp: MDP, reward: Array, step: Array) -> Array:
+    """Return what a reward at a step of the episode counts for; itself without a discount."""
+    discount = discount_of(mdp)
+    if discount == 1:
+        return reward
+    return reward * constant(discount ** np.arange(mdp.horizon))[step].astype(reward.dtype)
 
 
 def constant(values: Any) -> Array:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.core.protocol import MDP
+from polinfer.core.protocol import MDP, discount_of, log_prior_of
 
 
 class Simulator(Protocol):
@@ -43,12 +43,25 @@ class Simulator(Protocol):
         """Return the features that a network sees; sweeps do not use them."""
 
 
+def prior_of(simulator: Simulator, state: Any) -> NDArray[np.float64]:
+    """Return the reference measure ``[A]`` in `state`: uniform over legal actions unless there is another.
+
+    A simulator has another if it has a method ``log_prior(state)`` that returns log probabilities.
+    """
+    legal = np.asarray(simulator.legal(state), np.bool_)
+    log_prior = getattr(simulator, "log_prior", None)
+    if log_prior is None:
+        return np.asarray(legal / legal.sum())
+    return np.asarray(np.where(legal, np.exp(np.asarray(log_prior(state), np.float64)), 0.0))
+
+
 class IdentifiedState(tuple[int, ...]):
     """A JAX state, hashed and compared by its identity, with its legal actions and features."""
 
     state: Any
     legal: list[bool]
     features: NDArray[np.float32]
+    log_prior: NDArray[np.float32]
 
 
 def as_simulator(mdp: MDP) -> Simulator:
@@ -69,6 +82,7 @@ def as_simulator(mdp: MDP) -> Simulator:
 class _JaxSimulator:
     def __init__(self, mdp: MDP) -> None:
         self.num_actions, self.horizon = mdp.num_actions, mdp.horizon
+        self.discount = discount_of(mdp)
 
         @jax.jit
         def init(words: jax.Array) -> Any:
@@ -79,7 +93,14 @@ class _JaxSimulator:
             return mdp.step(jax.random.wrap_key_data(words, impl="threefry2x32"), state, action)
 
         self._init, self._step = init, step
-        self._describe = jax.jit(lambda state: (mdp.identity(state), mdp.legal(state), mdp.encode(state)))
+        self._describe = jax.jit(
+            lambda state: (
+                mdp.identity(state),
+                mdp.legal(state),
+                mdp.encode(state),
+                log_prior_of(mdp, state),
+            )
+        )
 
     def init(self, seed: int) -> IdentifiedState:
         return self._identify(self._init(_words(seed)))
@@ -94,10 +115,14 @@ class _JaxSimulator:
     def encode(self, state: IdentifiedState) -> NDArray[np.float32]:
         return state.features
 
+    def log_prior(self, state: IdentifiedState) -> NDArray[np.float32]:
+        return state.log_prior
+
     def _identify(self, state: Any) -> IdentifiedState:
-        identity, legal, features = map(np.asarray, self._describe(state))
+        identity, legal, features, log_prior = map(np.asarray, self._describe(state))
         identified = IdentifiedState(identity.tolist())
         identified.state, identified.legal, identified.features = state, legal.tolist(), features
+        identified.log_prior = log_prior
         return identified
 
 

@@ -1,5 +1,7 @@
 """Rigorous bounds on the log evidence ``log Z``, the logarithm of the mean of ``exp(J)`` over all policies.
 
+The mean is under the reference measure, and ``J`` is discounted where the problem is.
+
 From below by the mass of policies that were found, from above by relaxations that are dynamic programmes.
 """
 
@@ -119,12 +121,15 @@ def known_policies(table: TabularMDP, policies: NDArray[np.integer] | None = Non
     """Return good stationary policies ``[n, S]``, and `policies` after them.
 
     These are the greedy policies of some stages of the finite-horizon optimum, and, on tables of up to 200
-    states, what `stationary_optimum` improves them to.
+    states, what `stationary_optimum` improves them to; with a reference measure that is not uniform also its
+    most probable policy.
     """
-    stages = greedy_actions(table, table.horizon, 1.0)
+    stages = greedy_actions(table, table.horizon, table.discount)
     known = [stages[np.unique(np.linspace(0, len(stages) - 1, 8).astype(int))]]
     if table.num_states <= _IMPROVED:
         known.append(stationary_optimum(table).policy.argmax(axis=1)[None])
+    if table.has_prior:
+        known.append(table.prior.argmax(axis=1)[None])
     if policies is not None:
         known.append(np.asarray(policies))
     return np.concatenate(known).astype(np.int64)
@@ -133,7 +138,10 @@ def known_policies(table: TabularMDP, policies: NDArray[np.integer] | None = Non
 def _factorised(table: TabularMDP, graph: Reachable, known: NDArray[np.int64]) -> float:
     if len(graph.state) == 0:
         return 0.0
-    best = known[stationary_returns(table, known, table.horizon).argmax()]
+    worth = stationary_returns(table, known, table.horizon)
+    if table.has_prior:
+        worth = _log_masses(table, reach_classes(table, known))
+    best = known[worth.argmax()]
     return factorised_bound(graph, best[graph.state]).log_evidence
 
 
@@ -141,7 +149,7 @@ def class_mass(table: TabularMDP, policies: NDArray[np.integer]) -> float:
     """Return the log of the summed mass of the distinct reach classes of `policies` ``[n, S]``.
 
     A policy's class is its choices in the states in which it acts within the horizon.  All policies of a
-    class have the same return, and together they have the share ``prod 1/|legal|`` of all policies.
+    class have the same return, and together they have the mass ``prod mu(a|s)`` of the reference measure.
 
     Examples
     --------
@@ -162,21 +170,21 @@ def class_mass(table: TabularMDP, policies: NDArray[np.integer]) -> float:
 def class_marginals(table: TabularMDP, policies: NDArray[np.integer]) -> Floats:
     """Return ``Pr[pi(s) = a]`` ``[S, A]`` of the posterior given that the policy is in a class of `policies`.
 
-    Where a class does not reach a state its action is uniform.  The whole posterior's marginals are no
-    further from these than the mass outside of the classes (`total_variation_bound`).
+    Where a class does not reach a state its action is that of the reference measure.  The whole posterior's
+    marginals are no further from these than the mass outside of the classes (`total_variation_bound`).
     """
     classes = np.unique(reach_classes(table, policies), axis=0)
     log_mass = _log_masses(table, classes)
     weight = np.exp(log_mass - logsumexp(log_mass))
-    even = table.legal_actions / table.legal_actions.sum(axis=1, keepdims=True)
     chosen = np.stack([weight @ (classes == action) for action in range(table.num_actions)], axis=1)
-    return np.asarray(chosen + (1.0 - chosen.sum(axis=1, keepdims=True)) * even)
+    return np.asarray(chosen + (1.0 - chosen.sum(axis=1, keepdims=True)) * table.prior)
 
 
 def _log_masses(table: TabularMDP, classes: NDArray[np.int64]) -> Floats:
     """Return the log mass of each of some distinct reach classes ``[n, S]``."""
     filled = np.where(classes >= 0, classes, table.legal_actions.argmax(axis=1))
-    log_share = -((classes >= 0) @ np.log(table.legal_actions.sum(axis=1)))
+    prior = table.prior[np.arange(table.num_states), filled]
+    log_share = np.where(classes >= 0, np.log(prior), 0.0).sum(axis=1)
     return np.asarray(stationary_returns(table, filled, table.horizon) + log_share)
 
 

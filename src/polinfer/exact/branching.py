@@ -1,5 +1,7 @@
 """Branch and bound on the evidence: ``Z`` is the mean of what it is with each action of one state fixed.
 
+The mean is under the reference measure.
+
 The search is best first.  A leaf fixes the choices of some states that every policy of the leaf reaches, and
 its bound is that of the problem with no other action in them.  Where all that is reached is fixed, the leaf
 is one reach class and its mass is exact.  So the bound falls to ``log Z`` as leaves are added.
@@ -68,15 +70,16 @@ def branch(
         if bounded + len(actions) > leaves and len(actions) > 1:
             break
         heapq.heappop(open_)
+        log_prior = np.log(np.where(table.legal_actions[state], table.prior[state], 1.0))
         for action in actions:
             child = choices.copy()
             child[state] = action
             # A forced choice changes nothing, so its bound stays.
             value = -contribution
             if len(actions) > 1:
-                value = log_share - np.log(len(actions)) + bound(_restrict(table, child))
+                value = log_share + log_prior[action] + bound(_restrict(table, child))
                 bounded += 1
-            heapq.heappush(open_, (-value, next(order), log_share - float(np.log(len(actions))), child))
+            heapq.heappush(open_, (-value, next(order), log_share + float(log_prior[action]), child))
         # A restricted problem may be relaxed more loosely than the whole was: keep the best of all bounds.
         upper = min(upper, _log_sum([*complete, *(-leaf[0] for leaf in open_)]))
     found_policies = np.array(policies, np.int64).reshape(len(policies), table.num_states)

@@ -72,7 +72,7 @@ def return_distribution(
     mass, gained = table.initial[state], np.zeros(len(state))
     ended_mass: list[Floats] = []
     ended_gain: list[Floats] = []
-    for stage in stages:
+    for step, stage in enumerate(stages):
         over = table.absorbing[state]
         ended_mass.append(mass[over])
         ended_gain.append(gained[over])
@@ -83,7 +83,7 @@ def return_distribution(
         n, a, b = np.nonzero(weight)
         if len(n) > 8 * limit:
             return None
-        after = np.round(gained[n] + table.reward[state[n], a, b], _DECIMALS)
+        after = np.round(gained[n] + table.discount**step * table.reward[state[n], a, b], _DECIMALS)
         state, mass, gained = _merge(table.successor[state[n], a, b], mass[n] * weight[n, a, b], after)
         if len(state) > limit:
             return None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TooLargeError, check_at_least
 from polinfer.core.protocol import constant
-from polinfer.exact.evaluation import deterministic_returns, evaluate_policy, uniform_policy
+from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
 from polinfer.exact.solution import PolicyPosterior, Result, Solution
 from polinfer.problems.tabular.table import TabularMDP, check_table
 
@@ -40,6 +40,7 @@ class _Reduced(NamedTuple):
     """The decision states of a table, renumbered ``0 .. n-1``, and their choices."""
 
     move: Array  # [n, A, n], probability of moving on
+    discount: Array  # []
     gain: Array  # [n, A], expected reward
     log_move: Array  # [n, A, n], log E[exp(reward); moving on], for the exponential target
     log_leave: Array  # [n, A], log E[exp(reward); leaving the decision states], likewise
@@ -49,6 +50,7 @@ class _Reduced(NamedTuple):
     place: Array  # [f] int64, the value of one unit of each digit
     choices: Array  # [f, A] int32, the legal actions of a free state, then padding
     fixed: Array  # [n] int32, the first legal action of every decision state
+    log_prior: Array  # [n, A], the reference measure
 
 
 class _Sums(NamedTuple):
@@ -95,10 +97,10 @@ def policy_posterior(
     horizon: int | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Enumerate the posterior ``p(pi) ∝ exp(J(pi))`` over deterministic policies.
+    """Enumerate the posterior ``p(pi) ∝ mu(pi) exp(J(pi))`` over deterministic policies.
 
     `Solution.policy` is the marginal policy ``p*(a|s)``, Eq. posterior-predictive-policy.  Where no action
-    can be taken within the horizon it is uniform, as the reference measure is.
+    can be taken within the horizon it is the reference measure.
 
     Parameters
     ----------
@@ -136,6 +138,10 @@ def policy_posterior(
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     if target not in ("expectation", "exponential"):
         raise PolinferError(f"target must be 'expectation' or 'exponential', got {target!r}")
+    if target == "exponential" and table.discount < 1:
+        raise PolinferError(
+            "target 'exponential' is enumerated without a discount only; leave one of them out"
+        )
     decision, count = check_enumerable(table, limit, steps)
     keep = min(check_at_least("top", top, 1), count)
     with jax.enable_x64(True):
@@ -206,8 +212,11 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Reduced:
     radix = legal[free].sum(axis=1)
     place = np.array([math.prod(int(r) for r in radix[:i]) for i in range(len(free))], np.int64)
     choices = np.argsort(~legal[free], axis=1, kind="stable")
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(table.prior[decision])
     return _Reduced(
         move=constant(move[:, :, :-1]),
+        discount=constant(table.discount),
         gain=constant((probability * reward).sum(axis=-1)),
         log_move=constant(log_move[:, :, :-1]),
         log_leave=constant(log_move[:, :, -1]),
@@ -217,6 +226,7 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Reduced:
         place=jnp.asarray(place),
         choices=jnp.asarray(choices.reshape(len(free), num_actions), jnp.int32),
         fixed=jnp.asarray(legal.argmax(axis=1), jnp.int32),
+        log_prior=constant(log_prior),
     )
 
 
@@ -237,7 +247,7 @@ def _actions(problem: _Reduced, index: Array) -> Array:
 def _expected_return(problem: _Reduced, actions: Array, steps: Array) -> Array:
     """Return ``J`` ``[c]`` of the policies ``[c, n]``."""
     states = jnp.arange(problem.move.shape[0])
-    move, gain = problem.move[states, actions], problem.gain[states, actions]
+    move, gain = problem.discount * problem.move[states, actions], problem.gain[states, actions]
     value = jax.lax.fori_loop(
         0, steps, lambda _, v: gain + jnp.einsum("cxy,cy->cx", move, v), jnp.zeros_like(gain)
     )
@@ -298,7 +308,8 @@ def _add_chunk(
         actions = _actions(problem, jnp.minimum(index, count - 1))
         returns = _expected_return(problem, actions, steps)
         weight = _log_exponential_return(problem, actions, steps) if exponential else returns
-        log_weight = jnp.where(inside, weight, -jnp.inf)
+        log_prior = problem.log_prior[states, actions].sum(axis=-1)
+        log_weight = jnp.where(inside, weight + log_prior, -jnp.inf)
         visits = _visits(problem, problem.move[states, actions], steps) if reach else None
         return _accumulate(sums, log_weight, returns, actions[:, problem.free], visits), log_weight
 
@@ -361,7 +372,7 @@ def _solution(
 ) -> Solution:
     free = decision[np.asarray(problem.free)]
     mass, peak = float(sums.mass), float(sums.top)
-    marginal, reached = uniform_policy(table), uniform_policy(table)
+    marginal, reached = np.array(table.prior), np.array(table.prior)
     marginal[free] = np.asarray(sums.chosen) / mass
     if reach:
         share = np.asarray(sums.reached)
@@ -377,7 +388,7 @@ def _solution(
 
     top_policies = whole(top_actions)
     posterior = PolicyPosterior(
-        log_evidence=log_total - math.log(count),
+        log_evidence=log_total,
         num_policies=count,
         reach_policy=reached if reach else None,
         expected_return=float(sums.mean),
@@ -403,4 +414,8 @@ def _solution(
 
 def _written(count: int) -> str:
     """Write a number of policies; one with very many digits by its size."""
-    return f"{count:,}" if count < 10**15 else f"about {count:.1e}"
+    if count < 10**15:
+        return f"{count:,}"
+    # A float ends at 1e308, and Python writes no integer of more than 4,300 digits.
+    power, digits = divmod(math.log10(count), 1)
+    return f"about {10**digits:.1f}e{power:.0f}"

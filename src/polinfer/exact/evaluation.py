@@ -23,10 +23,10 @@ _BYTES = 1 << 26  # of policies that `stochastic_returns` evaluates together
 class PolicyValue:
     """The consequences of following one policy from the start."""
 
-    expected_return: float  # J
+    expected_return: float  # J, discounted
     variance: float  # of the return of one episode
     value: Floats  # [S], the expected return from each state with the whole horizon left
-    occupancy: Floats  # [S], expected number of steps spent there; for terminal states, of arrivals
+    occupancy: Floats  # [S], expected discounted number of steps spent there; for terminal states, arrivals
     success: float | None  # None where the table does not distinguish endings
     endings: dict[str, float]  # the probability of each; the rest was cut off at the horizon
     length: float  # expected number of steps
@@ -40,7 +40,8 @@ class PolicyValue:
 
 def action_values(table: TabularMDP, value: Floats) -> Floats:
     """Return the value of each action, ``[S, A]``, given the values `value` ``[S]`` of successors."""
-    worth = (table.probability * (table.reward + np.asarray(value)[table.successor])).sum(axis=-1)
+    later = table.discount * np.asarray(value)[table.successor]
+    worth = (table.probability * (table.reward + later)).sum(axis=-1)
     return np.asarray(np.where(table.absorbing[:, None], 0.0, worth))
 
 
@@ -80,6 +81,23 @@ def uniform_policy(table: TabularMDP) -> Floats:
     return np.asarray(legal / legal.sum(axis=1, keepdims=True))
 
 
+def draw_prior(prior: Floats, chance: Floats) -> NDArray[np.int32]:
+    """Draw actions ``[N, M]`` from rows of probabilities ``[N, A]`` by uniform numbers ``[N, M]``.
+
+    Examples
+    --------
+    >>> draw_prior(np.array([[0.0, 0.3, 0.7, 0.0]]), np.array([[0.0, 0.2, 0.3, 0.999]])).tolist()
+    [[1, 1, 2, 2]]
+    """
+    cumulative = np.cumsum(prior, axis=1)
+    drawn = np.zeros(chance.shape, np.int32)
+    for action in range(prior.shape[1] - 1):
+        drawn += chance >= cumulative[:, action, None]
+    # Rounding may leave the last sum below one: an impossible action at the end is never drawn.
+    last = prior.shape[1] - 1 - (prior[:, ::-1] > 0).argmax(axis=1)
+    return np.minimum(drawn, last[:, None].astype(np.int32))
+
+
 def check_policy(table: TabularMDP, policy: Floats | NDArray[np.integer], horizon: int) -> Floats:
     """Return `policy` as ``[S, A]`` or ``[H, S, A]`` probabilities, or say what is wrong with it."""
     array = np.asarray(policy)
@@ -109,9 +127,11 @@ def evaluate_policy(
     table: TabularMDP,
     policy: Floats | NDArray[np.integer],
     horizon: int | None = None,
-    discount: float = 1.0,
+    discount: float | None = None,
 ) -> PolicyValue:
     """Evaluate a deterministic ``[S]``, stochastic ``[S, A]`` or time-dependent ``[H, S, A]`` policy.
+
+    Horizon and discount are the table's, unless others are given.
 
     Examples
     --------
@@ -122,7 +142,7 @@ def evaluate_policy(
     """
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     stages = check_policy(table, policy, steps)
-    check_share("discount", discount)
+    share = table.discount if discount is None else check_share("discount", discount)
     with jax.enable_x64(True):
         staged = constant(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
         arrays = (
@@ -131,7 +151,7 @@ def evaluate_policy(
             constant(table.reward),
             jnp.asarray(table.absorbing),
         )
-        value, variance = _backward(*arrays, staged, constant(discount))
+        value, variance = _backward(*arrays, staged, constant(share))
         visits, arrivals = _forward(*arrays, staged, constant(table.initial))
     value, variance = np.asarray(value), np.asarray(variance)
     mean = float(table.initial @ value)
@@ -142,8 +162,8 @@ def evaluate_policy(
     }
     success = sum(endings[e.name] for e in table.endings if e.success) if table.endings else None
     moving = np.asarray(visits)  # [H, S]
-    occupancy = np.where(table.absorbing, ended, moving.sum(axis=0))
-    length = float(occupancy[~table.absorbing].sum())
+    occupancy = np.where(table.absorbing, ended, _discounted(moving, share).sum(axis=0))
+    length = float(moving.sum())
     # Stage by stage: a time-dependent policy can be deterministic at every step and vary between steps.
     per_stage = -scipy.special.xlogy(stages, stages).sum(axis=-1)  # [S] or [H, S]
     entropy = float((moving * per_stage).sum()) / length if length > 0 else 0.0
@@ -157,6 +177,11 @@ def evaluate_policy(
         length=length,
         entropy=entropy,
     )
+
+
+def _discounted(visits: Floats, discount: float) -> Floats:
+    """Return visits ``[H, S]`` times ``discount^t``."""
+    return visits if discount == 1 else visits * discount ** np.arange(len(visits))[:, None]
 
 
 def deterministic_returns(
@@ -180,13 +205,20 @@ def deterministic_returns(
             constant(table.initial),
             jnp.asarray(_check_actions(table, np.asarray(policies)), jnp.int32),
             jnp.asarray(steps),
+            constant(table.discount),
         )
     return np.asarray(returns)
 
 
 @jax.jit
 def _deterministic(
-    successor: Array, probability: Array, reward: Array, initial: Array, policies: Array, steps: Array
+    successor: Array,
+    probability: Array,
+    reward: Array,
+    initial: Array,
+    policies: Array,
+    steps: Array,
+    discount: Array,
 ) -> Array:
     states = jnp.arange(successor.shape[0])
 
@@ -197,7 +229,7 @@ def _deterministic(
         value = jax.lax.fori_loop(
             0,
             steps,
-            lambda _, v: immediate + jnp.sum(weight * v[follow], axis=-1),
+            lambda _, v: immediate + discount * jnp.sum(weight * v[follow], axis=-1),
             jnp.zeros_like(immediate),
         )
         return jnp.vdot(initial, value)
@@ -243,6 +275,7 @@ def _returns(table: TabularMDP, policies: Floats) -> Floats:
             jnp.asarray(table.absorbing),
             constant(policies),
             jnp.asarray(table.horizon),
+            constant(table.discount),
         )
     return np.asarray(returned)
 
@@ -256,6 +289,7 @@ def _stochastic(
     absorbing: Array,
     policies: Array,
     steps: Array,
+    discount: Array,
 ) -> Array:
     def one(policy: Array) -> Array:
         weight = jnp.where(absorbing[:, None, None], 0.0, policy[:, :, None] * probability)
@@ -263,7 +297,7 @@ def _stochastic(
         value = jax.lax.fori_loop(
             0,
             steps,
-            lambda _, v: immediate + jnp.sum(weight * v[successor], axis=(1, 2)),
+            lambda _, v: immediate + discount * jnp.sum(weight * v[successor], axis=(1, 2)),
             jnp.zeros_like(immediate),
         )
         return jnp.vdot(initial, value)
@@ -273,7 +307,7 @@ def _stochastic(
 
 
 def average_over_time(table: TabularMDP, stages: Floats) -> Floats:
-    """Average a time-dependent policy ``[H, S, A]`` over time, weighted by its own visits.
+    """Average a time-dependent policy ``[H, S, A]`` over time, weighted by its own discounted visits.
 
     In each state the average takes the actions in the proportions in which the policy takes them there over
     the horizon.  States that are never visited get the plain average.
@@ -288,7 +322,7 @@ def average_over_time(table: TabularMDP, stages: Floats) -> Floats:
             constant(stages),
             constant(table.initial),
         )
-    weight = np.asarray(visits)
+    weight = _discounted(np.asarray(visits), table.discount)
     weight = np.where(weight.sum(axis=0) > 0, weight, 1.0)
     averaged = np.einsum("hs,hsa->sa", weight, stages) / weight.sum(axis=0)[:, None]
     return np.asarray(averaged / averaged.sum(axis=1, keepdims=True))

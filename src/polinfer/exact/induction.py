@@ -10,9 +10,12 @@ solver                   over outcomes         over actions
 =======================  ====================  ==========================
 value iteration          mean                  maximum
 soft value iteration     mean                  ``alpha log sum exp(Q/alpha)``
-control as inference     ``log mean exp``      ``log mean exp(Q)``
+control as inference     ``log mean exp``      ``log sum mu exp(Q)``
 entropic risk            ``log mean exp``      maximum
 =======================  ====================  ==========================
+
+`mu` is the reference measure.  Where it is not uniform, soft value iteration is held to it, too:
+``alpha log sum mu exp(Q/alpha)``, which charges the divergence from `mu` instead of paying for entropy.
 """
 
 from __future__ import annotations
@@ -64,17 +67,23 @@ class Model(NamedTuple):
     reward: Array  # [S, A, B]
     legal: Array  # [S, A] bool
     absorbing: Array  # [S] bool
+    log_prior: Array  # [S, A], the reference measure
+    log_soft: Array  # [S, A], the measure of "soft": counting, unless the reference measure is not uniform
 
 
 def as_model(table: TabularMDP) -> Model:
     """Put `table` on the device, in double precision when that is enabled."""
     check_table(table)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(table.prior)
     return Model(
         jnp.asarray(table.successor),
         constant(table.probability),
         constant(table.reward),
         jnp.asarray(table.legal_actions),
         jnp.asarray(table.absorbing),
+        constant(log_prior),
+        constant(log_prior if table.has_prior else np.where(table.legal_actions, 0.0, -np.inf)),
     )
 
 
@@ -88,17 +97,14 @@ def over_outcomes(risky: bool, risk: Array | float, probability: Array, gain: Ar
     return (top + jnp.log1p(jnp.sum(probability * jnp.expm1(tilted - top[..., None]), axis=-1))) / risk
 
 
-def _choose(kind: Kind, alpha: Array, q: Array, legal: Array) -> tuple[Array, Array]:
+def _choose(kind: Kind, alpha: Array, q: Array, model: Model) -> tuple[Array, Array]:
     """Return the value ``[S]`` and the policy ``[S, A]`` that the objective makes of ``q [S, A]``."""
     if kind.over_actions == "max":
-        masked = jnp.where(legal, q, -jnp.inf)
+        masked = jnp.where(model.legal, q, -jnp.inf)
         return masked.max(axis=-1), jax.nn.one_hot(masked.argmax(axis=-1), q.shape[-1], dtype=q.dtype)
     temperature = alpha if kind.over_actions == "soft" else jnp.ones_like(alpha)
-    scaled = jnp.where(legal, q / temperature, -jnp.inf)
-    value = temperature * logsumexp(scaled, axis=-1)
-    if kind.over_actions == "prior":
-        value = value - jnp.log(legal.sum(axis=-1))
-    return value, jax.nn.softmax(scaled, axis=-1)
+    scaled = q / temperature + (model.log_soft if kind.over_actions == "soft" else model.log_prior)
+    return temperature * logsumexp(scaled, axis=-1), jax.nn.softmax(scaled, axis=-1)
 
 
 class _Numbers(NamedTuple):
@@ -113,21 +119,27 @@ def _numbers(objective: Objective, discount: float) -> _Numbers:
     return _Numbers(constant(objective.alpha), constant(objective.risk), constant(discount))
 
 
-def _backup(model: Model, kind: Kind, numbers: _Numbers, value: Array) -> tuple[Array, Array]:
-    gain = model.reward + numbers.discount * value[model.successor]
+def _backup(
+    model: Model, kind: Kind, numbers: _Numbers, value: Array, step: Array | None = None
+) -> tuple[Array, Array]:
+    if kind.risky and step is not None:
+        # A discount does not go through an exponential: values stay in units of the first step.
+        gain = numbers.discount**step * model.reward + value[model.successor]
+    else:
+        gain = model.reward + numbers.discount * value[model.successor]
     q = over_outcomes(kind.risky, numbers.risk, model.probability, gain)
-    new_value, policy = _choose(kind, numbers.alpha, q, model.legal)
+    new_value, policy = _choose(kind, numbers.alpha, q, model)
     return jnp.where(model.absorbing, 0.0, new_value), policy
 
 
 @partial(jax.jit, static_argnames=("kind", "horizon"))
 def _induce(model: Model, numbers: _Numbers, *, kind: Kind, horizon: int) -> tuple[Array, Array]:
-    def stage(value: Array, _: None) -> tuple[Array, Array]:
-        return _backup(model, kind, numbers, value)
+    def stage(value: Array, step: Array) -> tuple[Array, Array]:
+        return _backup(model, kind, numbers, value, step)
 
     zero = jnp.zeros(model.successor.shape[0], model.reward.dtype)
     # The scan runs from the last step to the first.
-    value, stages = jax.lax.scan(stage, zero, None, length=horizon)
+    value, stages = jax.lax.scan(stage, zero, jnp.arange(horizon - 1, -1, -1))
     return value, stages[::-1]
 
 
@@ -168,11 +180,12 @@ def _iterate(
 
 
 def solve_finite(
-    table: TabularMDP, method: str, objective: Objective, horizon: int | None, discount: float
+    table: TabularMDP, method: str, objective: Objective, horizon: int | None, discount: float | None
 ) -> Solution:
     """Solve by backward induction over `horizon` steps; the policy depends on time."""
+    check_table(table)
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
-    discount = check_share("discount", discount)
+    discount = table.discount if discount is None else check_share("discount", discount)
     if objective.kind == Kind("max", risky=False):
         return _solve_greedily(table, method, steps, discount)
     with jax.enable_x64(True):
@@ -213,12 +226,12 @@ def solve_stationary(
     table: TabularMDP,
     method: str,
     objective: Objective,
-    discount: float,
+    discount: float | None,
     tolerance: float,
     max_iterations: int,
 ) -> Solution:
     """Iterate the backup to its fixed point; the policy does not depend on time."""
-    discount = check_share("discount", discount)
+    discount = table.discount if discount is None else check_share("discount", discount)
     check_at_least("max_iterations", max_iterations, 1)
     with jax.enable_x64(True):
         value, policy, residual, count = _iterate(

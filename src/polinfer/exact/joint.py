@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.exact.solution import Floats, PolicyPosterior
@@ -20,6 +21,7 @@ def describe_sample(
     sample: NDArray[np.int32],
     returns: Floats,
     *,
+    policy: Floats,
     log_evidence: float,
     expected_return: float,
     reach_policy: Floats,
@@ -31,16 +33,20 @@ def describe_sample(
 ) -> PolicyPosterior:
     """Sum up a sample of whole policies ``[n, S]`` with their exact ``J`` ``[n]``.
 
-    The most probable policies are the best of the sample, and `best`, the best one known with its return;
-    their probabilities are ``exp(J) / Z``, as exact as ``log_evidence`` is.
+    `policy` ``[S, A]`` is the marginal one.  The most probable policies are those of the sample, and `best`,
+    the best one known with its return; their probabilities are ``mu exp(J) / Z``, as exact as
+    ``log_evidence`` is.
     """
-    count = count_policies(table, decision_states(table, table.horizon))
+    states = decision_states(table, table.horizon)
+    count = count_policies(table, states)
     log_count = math.log(count)
-    top, top_returns = _best_of(sample, returns)
     if best is not None:
-        top, top_returns = _best_of(
-            np.concatenate([best[0][None], top]), np.concatenate([[best[1]], top_returns])
-        )
+        sample_and, returns_and = np.concatenate([best[0][None], sample]), np.append(best[1], returns)
+    else:
+        sample_and, returns_and = sample, returns
+    chosen = _most_probable(sample_and, returns_and + log_prior_of_policies(table, states, sample_and))
+    top, top_returns = sample_and[chosen], returns_and[chosen]
+    log_prior = log_prior_of_policies(table, states, top)
     kept = np.random.default_rng(seed).permutation(len(sample))[:_KEPT]
     return PolicyPosterior(
         log_evidence=log_evidence,
@@ -48,9 +54,9 @@ def describe_sample(
         reach_policy=reach_policy,
         expected_return=expected_return,
         return_variance=float(returns.var()),
-        entropy=max(0.0, log_count - (expected_return - log_evidence)),
+        entropy=posterior_entropy(table, states, policy, expected_return, log_evidence),
         top_policies=top,
-        top_probabilities=np.exp(np.minimum(top_returns - log_evidence - log_count, 0.0)),
+        top_probabilities=np.exp(np.minimum(top_returns - log_evidence + log_prior, 0.0)),
         top_returns=top_returns,
         sampled_policies=sample[kept],
         log_evidence_stderr=log_evidence_stderr,
@@ -59,13 +65,34 @@ def describe_sample(
     )
 
 
-def _best_of(sample: NDArray[np.int32], returns: Floats) -> tuple[NDArray[np.int32], Floats]:
-    """Return the distinct policies with the largest returns, best first."""
+def log_prior_of_policies(
+    table: TabularMDP, states: NDArray[np.int64], policies: NDArray[np.integer]
+) -> Floats:
+    """Return the log of the reference measure ``[n]`` of whole policies ``[n, S]``, over `states`."""
+    log_prior = np.log(np.where(table.legal_actions, table.prior, 1.0))
+    return np.asarray(log_prior[states, policies[:, states]].sum(axis=1))
+
+
+def posterior_entropy(
+    table: TabularMDP, states: NDArray[np.int64], policy: Floats, scaled_return: float, log_evidence: float
+) -> float:
+    """Return the entropy of the posterior, ``log Z - E[J] - E[log mu]``, in nats.
+
+    `states` are those in which an action can be taken.  ``log mu`` is a sum over them, so its expectation
+    follows from the marginal `policy` ``[S, A]``; `scaled_return` is ``E[J]`` times the reward scale.
+    """
+    log_prior = float(
+        xlogy(policy[states], np.where(table.prior[states] > 0, table.prior[states], 1.0)).sum()
+    )
+    return max(0.0, log_evidence - scaled_return - log_prior)
+
+
+def _most_probable(sample: NDArray[np.int32], log_mass: Floats) -> NDArray[np.int64]:
+    """Return the places of the distinct policies with the largest masses, largest first."""
     # Only as many are compared whole as are needed to find distinct ones.
-    likely = np.argsort(-returns, kind="stable")[: 50 * _TOP]
+    likely = np.argsort(-log_mass, kind="stable")[: 50 * _TOP]
     _, first = np.unique(sample[likely], axis=0, return_index=True)
-    chosen = likely[np.sort(first)][:_TOP]
-    return sample[chosen], returns[chosen]
+    return np.asarray(likely[np.sort(first)][:_TOP])
 
 
 def reach_policy(

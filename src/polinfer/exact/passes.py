@@ -96,12 +96,12 @@ def stationary_returns(table: TabularMDP, policies: NDArray[np.integer], horizon
 def _batch_returns(table: TabularMDP, policies: NDArray[np.integer], horizon: int) -> Floats:
     number, states = policies.shape
     place = np.arange(states)
-    weight = np.where(table.absorbing[:, None], 0.0, table.probability[place, policies])  # [n, S, B]
+    weight = np.where(table.absorbing[:, None], 0.0, table.onward[place, policies])  # [n, S, B]
     follow = table.successor[place, policies] + states * np.arange(number)[:, None, None]
     used = weight > 0
     ends = np.concatenate([[0], np.cumsum(used.sum(axis=-1))])
     move = scipy.sparse.csr_array((weight[used], follow[used], ends), shape=(number * states,) * 2)
-    gain = (weight * table.reward[place, policies]).sum(axis=-1).ravel()
+    gain = (weight * table.reward[place, policies]).sum(axis=-1).ravel() / table.discount
     value = np.zeros(number * states)
     for step in range(horizon):
         after = move @ value
@@ -120,12 +120,12 @@ def one_hot_stages(actions: NDArray[np.int32], num_actions: int) -> Floats:
 
 
 def visits(table: TabularMDP, actions: NDArray[np.int32]) -> Iterator[Floats]:
-    """Yield the probability ``[S]`` of acting in each state at each step, under actions ``[H, S]``."""
+    """Yield the discounted probability ``[S]`` of acting in each state at each step of actions ``[H, S]``."""
     states = np.arange(table.num_states)
     here = np.where(table.absorbing, 0.0, table.initial)
     for action in actions:
         yield here
-        flow = table.probability[states, action] * here[:, None]
+        flow = table.onward[states, action] * here[:, None]
         here = np.bincount(table.successor[states, action].ravel(), flow.ravel(), minlength=table.num_states)
         here[table.absorbing] = 0.0
 

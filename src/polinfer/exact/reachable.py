@@ -34,8 +34,10 @@ class Reachable(NamedTuple):
     source: Ints  # [k], the state of each outcome that leads on, sorted
     action: Ints  # [k]
     target: Ints  # [k]
-    probability: Floats  # [k]
+    probability: Floats  # [k], times the discount: as if the episode ended with the rest
     horizon: int
+    prior: Floats  # [n, A], the reference measure
+    discount: float  # of which `probability` holds a factor
 
     @property
     def size(self) -> tuple[int, int]:
@@ -75,7 +77,7 @@ def reachable(
     table
         The problem.
     legal
-        ``[S, A]``, to be used instead of the table's legal actions.
+        ``[S, A]``, to be used instead of the table's legal actions; the reference measure is conditioned.
     late_first
         Rank states that can be visited equally early in descending order of their numbers.
     """
@@ -84,7 +86,7 @@ def reachable(
         (table.probability > 0) & (allowed & ~table.absorbing[:, None])[..., None]
     )
     target = table.successor[source, action, slot].astype(np.int64)
-    probability = table.probability[source, action, slot]
+    probability = table.onward[source, action, slot]
     earliest = _earliest(table, source, target)
     inside = earliest < table.horizon
     on = inside[source] & inside[target]
@@ -118,7 +120,16 @@ def reachable(
         target=target[by_pair],
         probability=probability[by_pair],
         horizon=table.horizon,
+        prior=_conditioned(table.prior[kept], allowed[kept]),
+        discount=table.discount,
     )
+
+
+def _conditioned(prior: Floats, legal: NDArray[np.bool_]) -> Floats:
+    """Return the reference measure ``[n, A]`` given that the action is among the legal ones."""
+    left = np.where(legal, prior, 0.0)
+    whole = left.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(legal.sum(axis=1, keepdims=True) == 1, legal, left / whole))
 
 
 def _earliest(table: TabularMDP, source: Ints, target: Ints) -> Ints:

@@ -1,6 +1,6 @@
 """Upper bounds on the log evidence by relaxing the posterior to a dynamic programme.
 
-``log Z = max E[J] - KL(rho || uniform)`` over distributions `rho` of deterministic policies.  Both functions
+``log Z = max E[J] - KL(rho || mu)`` over distributions `rho` of deterministic policies.  Both functions
 drop part of the divergence and let the policy depend on history, so they can only come out too high; the
 page on the certificate in the documentation proves it.
 
@@ -8,6 +8,7 @@ Reveal the choices of a policy one by one, always in the reached state of lowest
 when no state of the same or of a higher rank was visited before it.  The probability of a record in `s`
 depends on choices in states of lower rank alone, which are known when the choice in `s` is revealed, so it
 may be charged ``KL_s / w(s)`` where ``w(s)`` is at least the probability of that record under any policy.
+A discount is the same as ending the episode with the rest of the probability at every step, for `J` and `w`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def entry_bound(graph: Reachable, weight: Floats) -> float:
         follow = np.where(graph.earliest == step + 1, charged, free)
         worth = graph.gain + (enter @ charged + stay @ follow).reshape(states, actions)
         free = np.where(graph.legal, worth, -np.inf).max(axis=1)
-        charged = soft_maximum(worth, graph.legal, weight)
+        charged = soft_maximum(worth, graph.prior, weight)
     return float(graph.initial @ charged)
 
 
@@ -61,7 +62,7 @@ def _level_bound(graph: Reachable, weight: Floats, levels: list[Ints]) -> float:
     for level in levels:
         pairs = (level[:, None] * actions + np.arange(actions)).ravel()
         worth = graph.gain[level] + (move[pairs] @ value).reshape(-1, actions)
-        value[level] = soft_maximum(worth, graph.legal[level], weight[level])
+        value[level] = soft_maximum(worth, graph.prior[level], weight[level])
     return float(graph.initial @ value)
 
 
@@ -85,7 +86,7 @@ def record_bound(graph: Reachable, weight: Floats) -> float:
         worth += (gain + pairs.enter @ charged).reshape(actions, number, 1)
         value = np.maximum.reduce(worth, axis=0)
         value[held] = forced = worth[own, held[:, None], own]
-        charged = soft_maximum(forced, graph.legal, weight)
+        charged = soft_maximum(forced, graph.prior, weight)
     return float(graph.initial @ charged)
 
 
@@ -97,12 +98,13 @@ def record_work(graph: Reachable) -> float:
     return float((outcomes * (size + 1) / 2).sum() * graph.size[1] * graph.horizon)
 
 
-def soft_maximum(worth: Floats, legal: NDArray[np.bool_], weight: Floats) -> Floats:
-    """Return ``(1/w) log mean exp(w worth)`` over the legal actions; the maximum where the weight is zero."""
+def soft_maximum(worth: Floats, prior: Floats, weight: Floats) -> Floats:
+    """Return ``(1/w) log sum mu exp(w worth)``, `prior` being `mu`; the maximum where the weight is zero."""
+    legal = prior > 0
     best = np.where(legal, worth, -np.inf).max(axis=1)
     # expm1 and log1p: with a small weight the exponentials are one but for digits that would be lost.
     below = np.expm1(np.where(legal, worth - best[:, None], 0.0) * weight[:, None])
-    mean = below.sum(axis=1) / legal.sum(axis=1)
+    mean = (prior * below).sum(axis=1)
     charged = weight > 0
     return np.asarray(np.where(charged, best + np.log1p(mean) / np.where(charged, weight, 1.0), best))
 

@@ -51,12 +51,12 @@ class Backward(NamedTuple):
 
 
 def make_backward(table: TabularMDP) -> Backward:
-    """Return backward induction for many policies of `table` at once."""
+    """Return backward induction for many policies of `table` at once; later values are discounted."""
     states = decision_states(table, table.horizon)
     local = np.full(table.num_states, len(states))
     local[states] = np.arange(len(states))
     successor = local[table.successor[states]]  # [S, A, B]; the last number stands for all that is over
-    weight = np.where(successor < len(states), table.probability[states], 0.0)
+    weight = np.where(successor < len(states), table.onward[states], 0.0)
     gain = (table.probability[states] * table.reward[states]).sum(axis=-1)  # [S, A]
     forced = table.legal_actions[states].argmax(axis=1)
     place = local[choices_of(table).state]
@@ -108,7 +108,7 @@ def make_returns(table: TabularMDP) -> Callable[[Array], Array]:
 
 def make_visits(table: TabularMDP) -> Callable[[Array], Array]:
     """Return the traceable function from policies to the probability of visiting each choice, ``[n, P]``."""
-    backward = make_backward(table)
+    backward = make_backward(table if table.discount == 1 else table.with_problem(discount=1.0))
 
     def visits(policies: Array) -> Array:
         ahead = backward.prepare(policies).ahead

@@ -59,9 +59,9 @@ class Result(enum.StrEnum):
 class PolicyPosterior:
     """The posterior over deterministic policies, Eq. logp_pi, seen whole.
 
-    The reference measure is uniform and sums to one, so ``log_evidence`` is the logarithm of the *mean* of
-    ``exp(J)``; add ``log(num_policies)`` for the counting measure.  Policies are counted over the states in
-    which an action can be taken within the horizon.
+    The reference measure sums to one, so ``log_evidence`` is the logarithm of the *mean* of ``exp(J)`` under
+    it; where it is uniform, add ``log(num_policies)`` for the counting measure.  Policies are counted over
+    the states in which an action can be taken within the horizon.
     """
 
     log_evidence: float

@@ -1,4 +1,7 @@
-"""Solvers by backward induction, under their names in the literature."""
+"""Solvers by backward induction, under their names in the literature.
+
+Horizon and discount are the table's, unless a call gives others.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ MAX_ITERATIONS = 100_000
 _SEARCH_LIMIT = 4_000  # single-state changes tried per round
 
 
-def finite_horizon_optimum(table: TabularMDP, horizon: int | None = None, discount: float = 1.0) -> Solution:
+def finite_horizon_optimum(
+    table: TabularMDP, horizon: int | None = None, discount: float | None = None
+) -> Solution:
     """Maximise the expected return over *time-dependent* policies, by value iteration over the horizon.
 
     This is an upper bound for stationary policies: near the end of the horizon the best action can change.
@@ -29,7 +34,7 @@ def finite_horizon_optimum(table: TabularMDP, horizon: int | None = None, discou
 
 def stationary_value_iteration(
     table: TabularMDP,
-    discount: float = 1.0,
+    discount: float | None = None,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Solution:
@@ -53,7 +58,7 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
     steps = bound.iterations
     # Greedy policies far from the end of the horizon hardly differ, so a few stages are enough.
     picked = np.unique([0, 1, 2, steps // 4, steps // 2, 3 * steps // 4, steps - 1])
-    candidates = greedy_actions(table, steps, 1.0)[picked[picked < steps]]
+    candidates = greedy_actions(table, steps, table.discount)[picked[picked < steps]]
     endless = stationary_value_iteration(table, max_iterations=10 * steps + 100)
     if endless.result is Result.CONVERGED:
         candidates = np.concatenate([candidates, endless.policy.argmax(axis=-1)[None]])
@@ -82,18 +87,19 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
         result=Result.EXACT if gap <= 1e-9 * max(1.0, abs(best_return)) else Result.BOUND,
         residual=gap,
         iterations=evaluations,
-        settings={"horizon": steps, "discount": 1.0},
+        settings={"horizon": steps, "discount": table.discount},
         diagnostics={"finite_horizon_optimum": bound.objective},
     )
 
 
 def soft_value_iteration(
-    table: TabularMDP, alpha: float = 1.0, horizon: int | None = None, discount: float = 1.0
+    table: TabularMDP, alpha: float = 1.0, horizon: int | None = None, discount: float | None = None
 ) -> Solution:
     """Maximise expected return plus `alpha` times the policy's entropy, over the horizon.
 
     Entropy is absolute, not relative to the uniform policy, as in soft actor-critic: with a large `alpha`
-    longer episodes have a higher objective.  The policy depends on time.
+    longer episodes have a higher objective.  Where the table has a reference measure that is not uniform, the
+    divergence from it is charged instead.  The policy depends on time.
     """
     solution = solve_finite(table, "soft", Objective("soft", alpha=_check_alpha(alpha)), horizon, discount)
     return _with_setting(solution, "alpha", alpha)
@@ -102,7 +108,7 @@ def soft_value_iteration(
 def soft_stationary(
     table: TabularMDP,
     alpha: float = 1.0,
-    discount: float = 1.0,
+    discount: float | None = None,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Solution:
@@ -123,12 +129,12 @@ def soft_stationary(
 
 
 def control_as_inference(table: TabularMDP, horizon: int | None = None) -> Solution:
-    """Condition a uniformly acting agent on optimality variables with likelihood ``exp(reward)``.
+    """Condition an agent that acts by the reference measure on optimality variables, ``exp(reward)`` likely.
 
     The realised return is exponentiated before the average over transitions is taken, which seeks risk
     (target 3).  `Solution.objective` is the log evidence of that model.
     """
-    return solve_finite(table, "control as inference", Objective("prior", risk=1.0), horizon, 1.0)
+    return solve_finite(table, "control as inference", Objective("prior", risk=1.0), horizon, None)
 
 
 def entropic_risk(table: TabularMDP, risk: float, horizon: int | None = None) -> Solution:
@@ -138,7 +144,7 @@ def entropic_risk(table: TabularMDP, risk: float, horizon: int | None = None) ->
     """
     if not np.isfinite(risk):
         raise PolinferError(f"risk must be a finite number, got {risk}")
-    solution = solve_finite(table, "entropic risk", Objective("max", risk=float(risk)), horizon, 1.0)
+    solution = solve_finite(table, "entropic risk", Objective("max", risk=float(risk)), horizon, None)
     return _with_setting(solution, "risk", risk)
 
 

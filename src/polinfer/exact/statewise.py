@@ -51,7 +51,7 @@ def statewise_posterior(
     True
     """
     order, below = _descendants(table)
-    policy = np.where(table.legal_actions, 1.0 / table.legal_actions.sum(axis=1, keepdims=True), 0.0)
+    policy = np.array(table.prior)
     choices = [s for s in order if table.legal_actions[s].sum() > 1]
     for done, state in enumerate(choices):
         policy[state] = _choice(table, state, [s for s in order if below[state][s]], limit)
@@ -62,7 +62,7 @@ def statewise_posterior(
 
 
 def gibbs_policy(table: TabularMDP) -> Solution:
-    """Return the policy with ``pi(a|s)`` in proportion to ``exp(Q(s, a))``, `Q` being its own return.
+    """Return the policy with ``pi(a|s)`` in proportion to ``mu(a|s) exp(Q(s, a))``, `Q` being its own return.
 
     This is a mean-field approximation of the statewise posterior: returns are averaged over the later choices
     inside the exponent.  Without cycles one pass finds it.
@@ -74,13 +74,12 @@ def gibbs_policy(table: TabularMDP) -> Solution:
     [0.378, 0.622]
     """
     order, _ = _descendants(table)
-    policy = np.where(table.legal_actions, 1.0 / table.legal_actions.sum(axis=1, keepdims=True), 0.0)
+    policy = np.array(table.prior)
     value = np.zeros(table.num_states)
     for state in order:
-        worth = (table.probability[state] * (table.reward[state] + value[table.successor[state]])).sum(
-            axis=-1
-        )
-        mass = np.where(table.legal_actions[state], np.exp(worth - worth.max()), 0.0)
+        later = table.discount * value[table.successor[state]]
+        worth = (table.probability[state] * (table.reward[state] + later)).sum(axis=-1)
+        mass = table.prior[state] * np.exp(worth - worth.max())
         policy[state] = mass / mass.sum()
         value[state] = policy[state] @ worth
     return Solution("Gibbs policy", policy, value, float(table.initial @ value), Result.EXACT)
@@ -128,12 +127,14 @@ def _choice(table: TabularMDP, state: int, below: list[int], limit: int) -> Floa
     # with the number of ways to choose in the states up to it.
     value: dict[int, Floats] = {}
     ways = 1
+    log_prior = np.zeros(1)
     for s, legal in zip(below, actions, strict=True):
         value[s] = np.concatenate([_worth(table, s, int(a), value, ways) for a in legal])
+        log_prior = np.concatenate([log_prior + np.log(table.prior[s, a]) for a in legal])
         ways *= len(legal)
     log_mass = np.full(table.num_actions, -np.inf)
     for a in np.flatnonzero(table.legal_actions[state]):
-        returns = _worth(table, state, int(a), value, ways)
+        returns = _worth(table, state, int(a), value, ways) + log_prior + np.log(table.prior[state, a])
         log_mass[a] = returns.max() + np.log(np.exp(returns - returns.max()).sum())
     mass = np.exp(log_mass - log_mass.max())
     return np.asarray(mass / mass.sum())
@@ -147,5 +148,5 @@ def _worth(table: TabularMDP, state: int, action: int, value: dict[int, Floats],
     ):
         if probability > 0 and int(successor) in value:
             after = value[int(successor)]
-            total.reshape(-1, len(after))[:] += probability * after
+            total.reshape(-1, len(after))[:] += table.discount * probability * after
     return total

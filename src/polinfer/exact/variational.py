@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
-from scipy.special import xlogy
+from scipy.special import rel_entr
 
 from polinfer.exact.reachable import Ints, Reachable
 from polinfer.exact.relaxations import soft_maximum
@@ -91,10 +91,12 @@ def _soft_policy(
         worth = graph.gain[level] + (move[pairs] @ value).reshape(-1, actions)
         may = allowed[level]
         # The mean is over legal actions: those that are not allowed have no mass, and that is a loss.
-        share = may.sum(axis=1) / graph.legal[level].sum(axis=1)
-        value[level] = soft_maximum(worth, may, weight[level]) + np.log(share) / weight[level]
+        prior = np.where(may, graph.prior[level], 0.0)
+        share = prior.sum(axis=1)
+        prior = prior / share[:, None]
+        value[level] = soft_maximum(worth, prior, weight[level]) + np.log(share) / weight[level]
         scaled = np.where(may, worth * weight[level][:, None], -np.inf)
-        mass = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        mass = prior * np.exp(scaled - scaled.max(axis=1, keepdims=True))
         policy[level] = mass / mass.sum(axis=1, keepdims=True)
     return policy
 
@@ -144,8 +146,8 @@ def _evaluate(graph: Reachable, policy: Floats, move: scipy.sparse.csr_array) ->
         reach = np.minimum(1.0, started + leads @ reach)
         any_ = np.minimum(1.0, any_ + np.ceil(leads @ any_))
     reach = reach * any_
-    # -sum log u + sum q log q; what is reached by no policy costs nothing.
-    divergence = np.log(graph.legal.sum(axis=1)) + xlogy(policy, policy).sum(axis=1)
+    # What is reached by no policy costs nothing.
+    divergence = rel_entr(policy, graph.prior).sum(axis=1)
     bound = float(graph.initial @ value - reach @ np.maximum(divergence, 0.0))
     return _Evaluation(bound, policy, visits, reach)
 
@@ -167,7 +169,7 @@ def _steps_to_end(graph: Reachable) -> Ints:
     back = scipy.sparse.csr_array(
         (np.ones(len(graph.source), np.int8), (graph.target, graph.source)), shape=(states, states)
     )
-    frontier = np.flatnonzero(((inside < 1 - 1e-9) & graph.legal).any(axis=1))
+    frontier = np.flatnonzero(((inside < graph.discount * (1 - 1e-9)) & graph.legal).any(axis=1))
     for number in range(1, graph.horizon):
         steps[frontier] = number
         near = np.unique(back[frontier].indices)

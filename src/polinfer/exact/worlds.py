@@ -15,7 +15,6 @@ import scipy.special
 
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import count_policies, decision_states
-from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -39,7 +38,7 @@ def world_averaged_policy(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> Floa
         raise PolinferError("worlds are enumerated from one start; give the table a certain initial state")
     decision = decision_states(table, table.horizon)
     if len(decision) == 0:
-        return uniform_policy(table)
+        return np.array(table.prior)
     legal = [np.nonzero(table.legal_actions[s])[0] for s in decision]
     # Only queries whose outcome is random make worlds differ.
     queries = [
@@ -62,10 +61,11 @@ def world_averaged_policy(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> Floa
         chance = math.prod(table.probability[s, a, b] for (s, a, _), b in world.items())
         every = [dict(zip(decision.tolist(), map(int, c), strict=True)) for c in itertools.product(*legal)]
         returns = np.array([_return_in_world(table, start, policy, world) for policy in every])
-        for policy, weight in zip(every, scipy.special.softmax(returns), strict=True):
+        log_prior = [sum(math.log(table.prior[s, a]) for s, a in policy.items()) for policy in every]
+        for policy, weight in zip(every, scipy.special.softmax(returns + log_prior), strict=True):
             for s, a in policy.items():
                 total[s, a] += chance * weight
-    averaged = uniform_policy(table)
+    averaged = np.array(table.prior)
     averaged[decision] = total[decision]
     return averaged
 
@@ -74,12 +74,12 @@ def _return_in_world(
     table: TabularMDP, start: int, policy: dict[int, int], world: dict[tuple[int, int, int], int]
 ) -> float:
     state, gained, visits = start, 0.0, dict.fromkeys(policy, 0)
-    for _ in range(table.horizon):
+    for step in range(table.horizon):
         if table.absorbing[state]:
             break
         action, k = policy[state], visits[state]
         visits[state] += 1
         slot = world.get((state, action, k), int(table.probability[state, action].argmax()))
-        gained += float(table.reward[state, action, slot])
+        gained += table.discount**step * float(table.reward[state, action, slot])
         state = int(table.successor[state, action, slot])
     return gained

@@ -96,13 +96,13 @@ def misfit(proposal: Proposal, mdp: MDP, weighed: Weighed) -> Array:
 
 
 def _where_none_came(table: TabularMDP, weight: Array) -> Array:
-    """Return what the policies that never came to a state add to it, ``[S, A]``: there they are uniform.
+    """Return what the policies that never came to a state add to it, ``[S, A]``: the prior.
 
     That share belongs to the marginal policy.  On a table every state can be given it; elsewhere the proposal
     is fitted to the policies that came.
     """
-    even = table.legal_actions / table.legal_actions.sum(axis=1, keepdims=True) * ~table.absorbing[:, None]
-    return (1.0 - weight.sum(axis=1, keepdims=True)) * jnp.asarray(even, jnp.float32)
+    free = table.prior * ~table.absorbing[:, None]
+    return (1.0 - weight.sum(axis=1, keepdims=True)) * jnp.asarray(free, jnp.float32)
 
 
 def _weigh(weight: Array, log_q: Array) -> Array:

@@ -13,7 +13,6 @@ from polinfer.annealing.soft import soft_start
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import Arrays
 from polinfer.core.progress import Progress, Report
-from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
@@ -49,7 +48,7 @@ class ParticlesConfig(DynamicsFields, MethodConfig):
     resampling: ResamplingScheme = "systematic"
     """How resampled particles are picked."""
     initial: Literal["uniform", "soft"] = "soft"
-    """The policy that actions are drawn from: the uniform one, or the reach-weighted soft one, which sees
+    """The policy that actions are drawn from: the prior (uniform), or the reach-weighted soft one, which sees
     rewards that come late."""
     sweeps: int = 40
     """Independent sweeps whose answers are averaged."""
@@ -174,7 +173,7 @@ def estimand_of_worlds(worlds: int) -> Estimand:
 
 
 def _start(table: TabularMDP, config: ParticlesConfig) -> Floats:
-    return soft_start(table) if config.initial == "soft" else uniform_policy(table)
+    return soft_start(table) if config.initial == "soft" else table.prior
 
 
 def _name(number: int) -> str:

@@ -7,7 +7,7 @@ from polinfer.actor_critic.fit import fit_actor
 from polinfer.actor_critic.oracle import soft_oracle
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Progress
-from polinfer.core.protocol import MDP
+from polinfer.core.protocol import MDP, HasPrior, discount_of
 from polinfer.learning.fit import check_seeds
 from polinfer.methods.base import Method, Needs
 from polinfer.posterior.checkpoint import Checkpoint
@@ -41,6 +41,11 @@ class Sac(Method[SacConfig]):
                 "the problem with JAX (polinfer.MDP)"
             )
         check_shapes(problem)
+        if config.autotune and isinstance(problem, HasPrior) and getattr(problem, "has_prior", True):
+            raise PolinferError(
+                "autotune keeps a share of the uniform policy's entropy, which a prior has no use for; give "
+                "alpha instead"
+            )
 
     def run(
         self,
@@ -73,8 +78,8 @@ class Sac(Method[SacConfig]):
         alpha = float(posterior.trace["alpha"][-1].mean()) if tuned else config.alpha
         about = fact(
             "no-posterior",
-            f"This is no posterior: the policy maximises return plus {alpha:g} times its entropy, "
-            f"discounted by {config.gamma:g}.",
+            f"This is no posterior: the policy maximises return {_regulariser(posterior, alpha)}, "
+            f"discounted by {_discounts(posterior, config.gamma)}.",
         )
         oracle = self.oracle(posterior)
         if oracle is None:
@@ -98,3 +103,16 @@ class Sac(Method[SacConfig]):
             return [fact("near-soft-values", sentence), about]
         remedy = " Train for more steps, or with preset b if it was a."
         return [warning("far-from-soft-values", sentence + remedy), about]
+
+
+def _regulariser(posterior: Posterior, alpha: float) -> str:
+    if isinstance(posterior.view, HasPrior) and getattr(posterior.view, "has_prior", True):
+        return f"minus {alpha:g} times its divergence from the prior"
+    return f"plus {alpha:g} times its entropy"
+
+
+def _discounts(posterior: Posterior, gamma: float) -> str:
+    discount = discount_of(posterior.view)
+    return (
+        f"{gamma:g}" if discount == 1 else f"{gamma:g} (sac's gamma) times {discount:g} (the problem's own)"
+    )

@@ -143,6 +143,7 @@ def _whole(table: TabularMDP, point: AnnealedPoint, seed: int) -> PolicyPosterio
         table,
         point.sample,
         point.sample_returns,
+        policy=point.policy,
         log_evidence=point.log_evidence,
         log_evidence_stderr=point.log_evidence_stderr,
         expected_return=point.expected_return,

@@ -37,7 +37,7 @@ class WakeConfig(DynamicsFields, OptimiserFields, BaselineFields, FittedConfig):
     resampling: ResamplingScheme = "systematic"
     """How resampled particles are picked."""
     initial: Literal["auto", "uniform", "soft"] = "auto"
-    """The proposal that training starts from: the uniform policy, or on tables the reach-weighted soft one,
+    """The proposal that training starts from: the prior (uniform), or on tables the reach-weighted soft one,
     which sees rewards that come late; 'auto' is soft with exact weights."""
     surrogate_share: float = 0.0
     """Share of the paper's surrogate in what is ascended, for a higher log Z-hat from few particles; what is
@@ -99,5 +99,8 @@ class Wake(FittedMethod[WakeConfig]):
             raise PolinferError(NEEDS_TABLE if config.weights == "exact" else soft)
 
     def start(self, problem: Problem, config: WakeConfig) -> Floats | None:
-        """Return the soft start where it was asked for."""
-        return soft_start(need_table(problem)) if config.initial == "soft" else None
+        """Return the soft start where it was asked for, else the prior where there is one on a table."""
+        if config.initial == "soft":
+            return soft_start(need_table(problem))
+        table = table_of(problem) if isinstance(problem, MDP) else None
+        return table.prior if table is not None and table.has_prior else None

@@ -14,7 +14,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from polinfer.core.noise import SweepNoise, draw_noise, draw_world_noise, particle_words, query_words
-from polinfer.core.protocol import MDP, State, invert_cumulative
+from polinfer.core.protocol import MDP, State, discounted, invert_cumulative, log_prior_of
 from polinfer.smc.config import SweepConfig
 from polinfer.smc.record import Sweep
 from polinfer.smc.resampling import choose_ancestors
@@ -61,7 +61,7 @@ def run_sweep_from_noise(
         # A row that was not written yet holds action -1 and matches nothing.
         match = (particles.seen == identity).all(axis=-1) & (particles.taken >= 0)  # [T, N]
         log_q = jax.vmap(log_proposal)(particles.state)  # [N, A]
-        legal = jax.vmap(mdp.legal)(particles.state)
+        log_prior = jax.vmap(lambda state: log_prior_of(mdp, state))(particles.state)
 
         memo = _latest(match, particles.taken, mdp.num_actions)
         active = ~particles.over
@@ -69,7 +69,7 @@ def run_sweep_from_noise(
         fresh = jax.vmap(invert_cumulative)(uniform_action, jnp.exp(log_q))
         action = jnp.where(drawn, fresh, jnp.maximum(memo, 0))
         picked = jnp.take_along_axis(log_q, action[:, None], axis=1)[:, 0]
-        log_p = jnp.where(drawn, -jnp.log(legal.sum(axis=-1).astype(jnp.float32)), 0.0)
+        log_p = jnp.where(drawn, jnp.take_along_axis(log_prior, action[:, None], axis=1)[:, 0], 0.0)
         log_q_action = jnp.where(drawn, picked, 0.0)
 
         visit = (match & (particles.taken == action)).sum(axis=0)
@@ -80,7 +80,7 @@ def run_sweep_from_noise(
             else jax.vmap(particle_words, in_axes=(None, 0, None))(noise.words, slot, t)
         )
         moved = jax.vmap(move_by_words, in_axes=(None, 0, 0, 0))(mdp, words, particles.state, action)
-        reward = jnp.where(active, moved.reward, 0.0)
+        reward = discounted(mdp, jnp.where(active, moved.reward, 0.0), t)
 
         log_before = logsumexp(log_weight)
         log_weight = log_weight + reward + (log_p - log_q_action)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.noise import derive_words, seed_words
-from polinfer.exact.evaluation import deterministic_returns, uniform_policy
+from polinfer.exact.evaluation import deterministic_returns, draw_prior
 from polinfer.exact.joint import describe_sample, pool, reach_policy
 from polinfer.exact.returns import choices_of, visits_of
 from polinfer.exact.solution import Floats, PolicyPosterior
@@ -68,10 +68,10 @@ def run_population(
 ) -> WeightedPolicies:
     """Run one sweep; return its weighted policies.
 
-    Actions are drawn from the policy `start` ``[S, A]``, or uniformly, and weighed for it.
+    Actions are drawn from the policy `start` ``[S, A]``, or from the prior, and weighed for it.
     """
     with jax.enable_x64(False):
-        rows = np.log(np.maximum(uniform_policy(table) if start is None else start, _LEAST))
+        rows = np.log(np.maximum(table.prior if start is None else start, _LEAST))
         log_q = log_policy(jnp.asarray(rows, jnp.float32), jnp.asarray(table.legal_actions))
         return _sweep(table, config, seed, number, log_q)
 
@@ -97,6 +97,7 @@ def combine(
         table,
         sample,
         returns,
+        policy=policy,
         log_evidence=log_evidence,
         log_evidence_stderr=log_evidence_stderr,
         expected_return=float(expected_return),
@@ -130,24 +131,20 @@ def average_sweeps(values: Floats, share: Floats) -> tuple[Floats, Floats]:
 
 
 def marginal_policy(table: TabularMDP, population: WeightedPolicies) -> Floats:
-    """Return ``Pr[pi(s) = a]`` ``[S, A]``; in states that a particle did not visit its action is uniform."""
-    even = uniform_policy(table)
+    """Return ``Pr[pi(s) = a]`` ``[S, A]``; that of the prior where a particle did not come."""
     policy = np.zeros((table.num_states, table.num_actions))
     for action in range(table.num_actions):
         policy[:, action] = population.weight @ (population.actions == action)
-    return policy + (population.weight @ (population.actions < 0))[:, None] * even
+    return policy + (population.weight @ (population.actions < 0))[:, None] * table.prior
 
 
 def draw_policies(
     table: TabularMDP, population: WeightedPolicies, count: int, random: np.random.Generator
 ) -> NDArray[np.int32]:
-    """Draw whole policies ``[count, S]``; in states that a particle did not visit actions are uniform."""
+    """Draw whole policies ``[count, S]``; from the prior in states that a particle did not visit."""
     picked = random.choice(len(population.weight), count, p=population.weight)
     drawn = population.actions[picked]
-    legal = table.legal_actions
-    rank = (random.random(drawn.shape) * legal.sum(axis=1)).astype(np.int64)
-    order = np.argsort(~legal, axis=1, kind="stable")
-    fresh = order[np.arange(table.num_states), rank]
+    fresh = draw_prior(table.prior, random.random(drawn.shape).T).T
     return np.where(drawn >= 0, drawn, fresh).astype(np.int32)
 
 

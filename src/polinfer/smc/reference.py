@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least
+from polinfer.core.protocol import discount_of
 from polinfer.core.simulator import Simulator
 from polinfer.smc.config import ResamplingScheme, SweepConfig
 from polinfer.smc.record import Sweep
@@ -95,6 +96,7 @@ def run_reference_sweep(
     M_A: list[dict[Hashable, int]] = [{} for _ in range(N)]
     M_C: list[list[dict[tuple[Hashable, int], int]]] = [[{} for _ in range(M)] for _ in range(N)]
     over, log_w = [[False] * M for _ in range(N)], np.zeros(N)
+    discount = discount_of(simulator)
     record = _empty_record(H, N, M)  # Lines 8, 9: `log_mean` is ell, the sums of `log_proposal` are g.
     for t in range(H):  # Line 10.
         log_before = _log_sum_exp(log_w)
@@ -127,6 +129,7 @@ def run_reference_sweep(
                 moved = _step(simulator, seed, s, a)  # Line 26.
                 M_T[m].setdefault((s, a, k), _Query(seed, s, moved))  # Line 27.
             s_of[i][m], reward, over[i][m] = moved  # Line 30.
+            reward *= discount**t
             # Line 29, added up since the last resampling: the mean reward over worlds, and every draw.
             log_w[i] += reward / M + log_p - log_q
             record.action[t, i, m], record.reward[t, i, m] = a, reward
@@ -219,7 +222,7 @@ def _pick_ancestors(uniform: Sequence[float], log_w: Floats, scheme: ResamplingS
 def _draw(
     simulator: Simulator, log_proposal: LogProposal, s: Any, uniform: float
 ) -> tuple[int, float, float]:
-    """Return an action and its log probability under the uniform prior and the proposal."""
+    """Return an action and its log probability under the prior and the proposal."""
     log_q = np.asarray(log_proposal(s), np.float64)
     if log_q.shape != (simulator.num_actions,):
         raise PolinferError(
@@ -231,7 +234,10 @@ def _draw(
     if not abs(total - 1) < 1e-4:
         raise PolinferError(f"log_proposal's probabilities sum to {total:.6g} in state {s!r}, not to one")
     a = int(_pick(uniform, np.exp(log_q)))
-    return a, -math.log(_check_legal(simulator, s, a)), float(log_q[a])
+    count = _check_legal(simulator, s, a)
+    if not hasattr(simulator, "log_prior"):
+        return a, -math.log(count), float(log_q[a])
+    return a, float(np.asarray(simulator.log_prior(s))[a]), float(log_q[a])
 
 
 def _check_legal(simulator: Simulator, s: Hashable, a: int) -> int:

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from polinfer.core.noise import as_uniform, derive_words
 from polinfer.exact.returns import choices_of, make_returns
@@ -50,19 +51,23 @@ def draw_fill(words: Array, particles: int, states: int) -> Array:
     return as_uniform(derive_words(own, jnp.arange(particles)[:, None], jnp.arange(states)[None, :]))
 
 
+def _last_legal(table: TabularMDP) -> NDArray[np.int64]:
+    return np.asarray(table.num_actions - 1 - table.legal_actions[:, ::-1].argmax(axis=1))
+
+
 def make_weigher(table: TabularMDP) -> Weigher:
     """Return the traceable function that gives the policies of one sweep on `table` their exact weights."""
     returns, choices = make_returns(table), choices_of(table).state
-    legal = table.legal_actions
-    order = jnp.asarray(np.argsort(~legal, axis=1, kind="stable"), jnp.int32)  # [S, A], legal ones first
-    count = jnp.asarray(legal.sum(axis=1), jnp.float32)
+    cumulative = np.cumsum(table.prior, axis=1)
+    cumulative[np.arange(table.num_states), _last_legal(table)] = 2.0  # rounding draws nothing beyond it
+    steps = jnp.asarray(cumulative[:, :-1], jnp.float32)
 
     def weigh(sweep: Sweep, fill: Array) -> Weighed:
         actions = committed_actions(sweep, table.num_states)
         gained = along(sweep, sweep.reward).mean(axis=-1).sum(axis=0)
-        # A float32 below one times a count can round up to the count.
-        rank = jnp.minimum((fill * count).astype(jnp.int32), count.astype(jnp.int32) - 1)
-        drawn = jnp.take_along_axis(order, rank.T, axis=1).T
+        drawn = jnp.zeros(fill.shape, jnp.int32)
+        for action in range(table.num_actions - 1):
+            drawn = drawn + (fill >= steps[:, action])
         actions = jnp.where(actions >= 0, actions, drawn)
         luck = gained - returns(actions[:, choices].T)
         log_weight = jax.nn.log_softmax(sweep.log_weight[-1]) - luck

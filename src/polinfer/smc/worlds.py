@@ -15,7 +15,7 @@ from jax import Array
 from jax.scipy.special import logsumexp
 
 from polinfer.core.noise import WorldNoise, derive_words, particle_words, query_words, world_words
-from polinfer.core.protocol import MDP, State, invert_cumulative
+from polinfer.core.protocol import MDP, State, discounted, invert_cumulative, log_prior_of
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.config import SweepConfig
 from polinfer.smc.record import Sweep
@@ -54,7 +54,7 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
         t, uniform_action, uniform_refresh, uniform_resample = inputs
         identity = _each_visit(mdp.identity)(particles.state)  # [N, M, K]
         log_q = _each_visit(log_proposal)(particles.state)  # [N, M, A]
-        legal = _each_visit(mdp.legal)(particles.state)
+        log_prior = _each_visit(lambda state: log_prior_of(mdp, state))(particles.state)
         active = ~particles.over
 
         fresh = _each_visit(invert_cumulative)(uniform_action, jnp.exp(log_q))
@@ -64,7 +64,7 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
             redraw = uniform_refresh < config.refresh
             action, drawn, memo = _decide(particles, identity, fresh, redraw, table, mdp.num_actions)
         picked = jnp.take_along_axis(log_q, action[..., None], axis=-1)[..., 0]
-        log_p = jnp.where(drawn, -jnp.log(legal.sum(axis=-1).astype(jnp.float32)), 0.0)
+        log_p = jnp.where(drawn, jnp.take_along_axis(log_prior, action[..., None], axis=-1)[..., 0], 0.0)
         log_q_action = jnp.where(drawn, picked, 0.0)
 
         before = (particles.seen == identity).all(axis=-1) & (particles.taken == action)
@@ -79,7 +79,7 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
         moved = jax.vmap(jax.vmap(move_by_words, in_axes=(None, 0, 0, 0)), in_axes=(None, 0, 0, 0))(
             mdp, words, particles.state, action
         )
-        reward = jnp.where(active, moved.reward, 0.0)
+        reward = discounted(mdp, jnp.where(active, moved.reward, 0.0), t)
 
         log_before = logsumexp(log_weight)
         log_weight = log_weight + reward.mean(axis=-1) + (log_p - log_q_action).sum(axis=-1)

@@ -16,7 +16,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from gymnasium.envs.toy_text.taxi import TaxiEnv
 
 from polinfer.core.protocol import Ending
-from polinfer.problems.tabular.rows import OutcomeRows
+from polinfer.problems.tabular.endings import end_in_states
 from polinfer.problems.tabular.table import TabularMDP
 
 _STOPS = ("red", "green", "yellow", "blue")  # in the order of TaxiEnv.locs
@@ -58,17 +58,9 @@ def read_table(core: Any, horizon: int, reward_scale: float, features: Any) -> T
         if probability > 0
     ]
     initial = np.asarray(core.initial_state_distrib, np.float64)
-    ends = {row[2] for row in listed if row[5]}
-    # The table ends an episode on a transition; here states do.  Where a state is also passed through, its
-    # end is another state, added behind the others.
-    passed = ends & _passed_through(listed, np.nonzero(initial)[0].tolist())
-    copy = {s: count + i for i, s in enumerate(sorted(passed))}
-    total = count + len(copy)
-    absorbing = np.zeros(total, np.bool_)
-    absorbing[[copy.get(s, s) for s in ends]] = True
-    rows = [(s, a, copy.get(n, n) if over else n, p, r) for s, a, n, p, r, over in listed if not absorbing[s]]
+    ended = end_in_states(listed, count, np.nonzero(initial)[0].tolist())
+    absorbing, original = ended.absorbing, ended.original
     words = _words(core)
-    original = [*range(count), *sorted(copy)]
     options: dict[str, Any] = {"action_names": words.actions, "features": features}
     if words.states is not None:
         options["state_names"] = [words.states[s] + " (end)" * (i >= count) for i, s in enumerate(original)]
@@ -80,13 +72,11 @@ def read_table(core: Any, horizon: int, reward_scale: float, features: Any) -> T
         }
     if features is not None:
         options["features"] = features[original]
-    columns: Any = zip(*rows, strict=True) if rows else ([],) * 5
-    kinds: Any = (np.int64, np.int64, np.int64, np.float64, np.float64)
     return TabularMDP.from_outcomes(
-        OutcomeRows(*(np.array(c, kind) for c, kind in zip(columns, kinds, strict=True))),
-        total,
+        ended.rows,
+        len(original),
         actions,
-        np.concatenate([initial, np.zeros(len(copy))]),
+        np.concatenate([initial, np.zeros(len(original) - count)]),
         absorbing,
         horizon,
         **options,
@@ -102,20 +92,6 @@ def _is_table(table: Any, states: int, actions: int) -> bool:
         )
     except (TypeError, KeyError, IndexError):
         return False
-
-
-def _passed_through(rows: list[tuple[int, int, int, float, float, bool]], first: list[int]) -> set[int]:
-    """Return the states from which an episode can go on."""
-    onward: dict[int, set[int]] = {}
-    for s, _, successor, _, _, over in rows:
-        if not over:
-            onward.setdefault(s, set()).add(successor)
-    seen, queue = set(first), list(first)
-    while queue:
-        for successor in onward.get(queue.pop(), set()) - seen:
-            seen.add(successor)
-            queue.append(successor)
-    return seen
 
 
 def _words(core: Any) -> _Words:

@@ -22,7 +22,7 @@ from polinfer.problems.tabular.table import MAX_PAIRS, TabularMDP
 
 SUFFIXES = (".npz", ".json")
 _REQUIRED = ("initial", "horizon")
-_OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success")
+_OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "prior", "discount")
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
 _ORIGIN = ("features", "identities")  # of the MDP that the table was made from
 _DENSE = ("transitions", "rewards")
@@ -68,8 +68,9 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
         raise TableError("horizon must be one whole number")
     if isinstance(horizon, np.ndarray):
         horizon = horizon.item()
-    if not is_whole(horizon):
+    if horizon is not None and not is_whole(horizon):
         raise TableError(f"horizon must be a whole number, got {horizon!r}")
+    steps = None if horizon is None else int(horizon)
     options = {name: contents[name] for name in _OPTIONAL if name in contents}
     absorbing = options.pop("absorbing", None)
     for name in ("state_names", "action_names"):
@@ -87,13 +88,13 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
         rows, num_states, num_actions = _outcome_rows(contents)
         options |= _origin(contents, num_states)
         return TabularMDP.from_outcomes(
-            rows, num_states, num_actions, contents["initial"], absorbing, int(horizon), **options
+            rows, num_states, num_actions, contents["initial"], absorbing, steps, **options
         )
     for name in _DENSE:
         if name not in contents:
             raise TableError(f"{name!r} is missing (or 'outcomes' in place of transitions and rewards)")
     return TabularMDP(
-        contents["transitions"], contents["rewards"], contents["initial"], absorbing, int(horizon), **options
+        contents["transitions"], contents["rewards"], contents["initial"], absorbing, steps, **options
     )
 
 
@@ -117,6 +118,10 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
         "state_names": np.array(table.state_names),
         "action_names": np.array(table.action_names),
     }
+    if table.has_prior:
+        contents["prior"] = table.prior
+    if table.discount != 1:
+        contents["discount"] = table.discount
     if table.endings:
         contents["ending_names"] = np.array([ending.name for ending in table.endings])
         contents["ending_success"] = np.array([ending.success for ending in table.endings])

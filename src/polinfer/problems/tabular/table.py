@@ -24,6 +24,7 @@ from polinfer.core.protocol import (
     sample_outcome,
     sample_start,
 )
+from polinfer.problems.tabular.arrays import Layout, find_absorbing, read_form
 from polinfer.problems.tabular.layout import check_legal, endings_from_success, lay_out
 from polinfer.problems.tabular.rows import (
     OutcomeRows,
@@ -32,6 +33,7 @@ from polinfer.problems.tabular.rows import (
     resolve_states,
     rows_from_arrays,
 )
+from polinfer.problems.tabular.terms import check_discount, check_horizon, check_prior, uniform_prior
 
 MAX_PAIRS = 1 << 28
 
@@ -49,11 +51,17 @@ class TabularMDP:
     initial
         ``[S]`` probabilities of the first state, or one state (index or name).
     absorbing
-        The terminal states: ``[S]`` bool, indices or names.  Their rows may be left at zero.
+        The terminal states: ``[S]`` bool, indices or names; none by default.  Their rows may be left at zero.
     horizon
-        The largest number of steps in an episode.
+        The largest number of steps in an episode.  None, with a discount below one, for an infinite horizon:
+        it becomes the one that leaves out less than 1e-6 of the return.
     legal
         ``[S, A]`` bool; all actions by default.  Rows of illegal actions are ignored.
+    prior
+        ``[S, A]``, the reference measure: the probability of each action before any reward is known.  Zero
+        means illegal; uniform over the legal actions by default.
+    discount
+        In ``(0, 1]``: a reward after `t` steps counts ``discount^t`` of itself.
     state_names, action_names
         Names for reports and errors.
     success
@@ -89,19 +97,23 @@ class TabularMDP:
     ending_of: NDArray[np.int32]  # [S]; -1 in states that are no ending
     features: NDArray[np.float32] | None  # [S, F]; one-hot when None
     identities: NDArray[np.int32]  # [S, K]
+    prior: NDArray[np.float64]  # [S, A], the reference measure mu(a|s); zero where an action is illegal
+    discount: float
 
     def __init__(
         self,
         transitions: ArrayLike | Sequence[Any],
         rewards: ArrayLike | Sequence[Any],
         initial: ArrayLike | str,
-        absorbing: ArrayLike | None,
-        horizon: int,
+        absorbing: ArrayLike | None = None,
+        horizon: int | None = None,
         *,
         legal: ArrayLike | None = None,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         success: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        discount: float = 1.0,
     ) -> None:
         rows, num_states, num_actions = rows_from_arrays(transitions, rewards)
         self._fill(
@@ -115,6 +127,8 @@ class TabularMDP:
             state_names=state_names,
             action_names=action_names,
             success=success,
+            prior=prior,
+            discount=discount,
         )
         self._refuse_paid_rest(rewards)
 
@@ -141,7 +155,7 @@ class TabularMDP:
         num_actions: int,
         initial: ArrayLike | str,
         absorbing: ArrayLike | None,
-        horizon: int,
+        horizon: int | None,
         **options: Any,
     ) -> TabularMDP:
         """Make a table from explicit rows; the options are those of the constructor.
@@ -152,6 +166,63 @@ class TabularMDP:
         table._fill(rows, num_states, num_actions, initial, absorbing, horizon, **options)
         return table
 
+    @classmethod
+    def from_arrays(
+        cls,
+        transitions: Any,
+        rewards: Any = None,
+        initial: ArrayLike | str = 0,
+        absorbing: ArrayLike | None = None,
+        horizon: int | None = None,
+        *,
+        layout: Layout | None = None,
+        s_indices: ArrayLike | None = None,
+        a_indices: ArrayLike | None = None,
+        **options: Any,
+    ) -> TabularMDP:
+        """Make a table from the arrays of other libraries.
+
+        Parameters
+        ----------
+        transitions
+            ``[S, A, S]``; ``[A, S, S]`` (pymdptoolbox); a list of `A` sparse matrices ``[S, S]``; ``[L, S]``
+            with `s_indices` and `a_indices` (QuantEcon's state-action pairs); Gymnasium's ``P`` dict; or a
+            pandas data frame with the columns state, action, next_state, probability, reward and, if wanted,
+            terminated.
+        rewards
+            ``[S]``, ``[S, A]``, or in the form of the transitions; minus infinity in ``[S, A]`` marks an
+            action that is not legal.  A ``P`` dict and a data frame hold them themselves.
+        initial
+            ``[S]`` probabilities of the first state, or one state; state 0 by default.
+        absorbing
+            The terminal states; by default those that no action leaves and in which nothing is earned.
+        horizon
+            The largest number of steps in an episode.
+        layout
+            ``"SAS"`` or ``"ASS"``: asked for where there are as many states as actions.
+        **options
+            Those of the constructor: `legal`, `state_names`, `action_names`, `success`.
+
+        Examples
+        --------
+        >>> import numpy as np, polinfer
+        >>> P = np.array([[[0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]]])
+        >>> table = polinfer.TabularMDP.from_arrays(P, [[1.0, 0.5, 2.0], [0.0, 0.0, 0.0]], horizon=10)
+        >>> table.num_states, table.num_actions, table.absorbing.tolist()
+        (2, 3, [False, True])
+        """
+        read = read_form(transitions, rewards, layout, s_indices, a_indices, initial)
+        for name in ("legal", "state_names", "action_names"):
+            if options.get(name) is None and getattr(read, name) is not None:
+                options[name] = getattr(read, name)
+        if absorbing is None:
+            absorbing = read.absorbing
+        if absorbing is None:
+            absorbing = find_absorbing(read.rows, read.num_states)
+        return cls.from_outcomes(
+            read.rows, read.num_states, read.num_actions, read.initial, absorbing, horizon, **options
+        )
+
     def _fill(
         self,
         rows: OutcomeRows,
@@ -159,12 +230,14 @@ class TabularMDP:
         num_actions: int,
         initial: ArrayLike | str,
         absorbing: ArrayLike | None,
-        horizon: int,
+        horizon: int | None,
         *,
         legal: ArrayLike | None = None,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         success: ArrayLike | None = None,
+        prior: ArrayLike | None = None,
+        discount: float = 1.0,
         endings: tuple[Ending, ...] = (),
         ending_of: NDArray[np.int32] | None = None,
         features: NDArray[np.float32] | None = None,
@@ -178,6 +251,9 @@ class TabularMDP:
         action_labels = actions or tuple(str(a) for a in range(num_actions))
         is_absorbing = resolve_states("absorbing", absorbing, num_states, names)
         is_legal = check_legal(legal, num_states, num_actions, is_absorbing, labels)
+        reference = check_prior(prior, is_legal, is_absorbing, labels, action_labels)
+        is_legal = is_legal & (reference > 0)
+        share = check_discount(discount)
         start = resolve_initial(initial, num_states, names)
         if ending_of is None:
             endings, ending_of = endings_from_success(success, is_absorbing, names, labels)
@@ -202,7 +278,7 @@ class TabularMDP:
             "initial": start,
             "absorbing": is_absorbing,
             "legal_actions": is_legal,
-            "horizon": check_at_least("horizon", horizon, 1),
+            "horizon": check_horizon(horizon, share),
             "state_names": labels,
             "action_names": action_labels,
             "endings": endings,
@@ -211,6 +287,8 @@ class TabularMDP:
             "identities": np.arange(num_states, dtype=np.int32)[:, None]
             if identities is None
             else identities,
+            "prior": reference,
+            "discount": share,
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -223,6 +301,8 @@ class TabularMDP:
         whole = hashlib.blake2b(digest_size=16)
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
+            if (name == "prior" and not self.has_prior) or (name == "discount" and value == 1):
+                continue  # as before there were any, so that tables saved then are still the same
             whole.update(
                 repr((name, value.shape) if isinstance(value, np.ndarray) else (name, value)).encode()
             )
@@ -257,11 +337,66 @@ class TabularMDP:
         object.__setattr__(self, "_sources", tuple(states))
         return self
 
-    def with_problem(self, *, horizon: int | None = None, reward_scale: float = 1.0) -> TabularMDP:
-        """Return the table with another horizon, and with every reward times `reward_scale`."""
+    @property
+    def onward(self) -> NDArray[np.float64]:
+        """The probability of each outcome times the discount, ``[S, A, B]``: what later values count for."""
+        if self.discount == 1:
+            return self.probability
+        found: NDArray[np.float64] | None = self.__dict__.get("_onward")
+        if found is None:
+            found = self.probability * self.discount
+            found.setflags(write=False)
+            object.__setattr__(self, "_onward", found)
+        return found
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether the reference measure is another than the uniform one."""
+        return not np.array_equal(self.prior, uniform_prior(self.legal_actions))
+
+    def with_problem(
+        self,
+        *,
+        horizon: int | None = None,
+        reward_scale: float = 1.0,
+        discount: float | None = None,
+        prior: ArrayLike | None = None,
+    ) -> TabularMDP:
+        """Return the table with other terms; what is None stays.
+
+        Parameters
+        ----------
+        horizon
+            The largest number of steps in an episode.
+        reward_scale
+            A factor on every reward.
+        discount
+            In ``(0, 1]``.
+        prior
+            ``[S, A]``, the reference measure; an action with zero becomes illegal.
+        """
         scale = check_finite("reward_scale", reward_scale)
         steps = self.horizon if horizon is None else check_at_least("horizon", horizon, 1)
-        return self._changed(horizon=steps, reward=self.reward * scale)
+        share = self.discount if discount is None else check_discount(discount)
+        table = self._changed(horizon=steps, reward=self.reward * scale, discount=share)
+        return table if prior is None else table._with_prior(prior)
+
+    def _with_prior(self, prior: ArrayLike) -> TabularMDP:
+        given = check_prior(prior, self.legal_actions, self.absorbing, self.state_names, self.action_names)
+        lost = self.legal_actions & (given == 0)
+        if not lost.any():
+            return self._changed(prior=given)
+        # As rows of illegal actions always are: they stay and earn nothing.
+        probability, reward, successor = self.probability.copy(), self.reward.copy(), self.successor.copy()
+        probability[lost], reward[lost] = np.eye(probability.shape[-1])[0], 0.0
+        successor[lost] = np.nonzero(lost)[0][:, None]
+        return self._changed(
+            prior=given,
+            legal_actions=given > 0,
+            probability=probability,
+            reward=reward,
+            successor=successor,
+        )
 
     def with_initial(self, initial: NDArray[np.float64]) -> TabularMDP:
         """Return the table with other probabilities ``[S]`` of the first state."""
@@ -316,6 +451,11 @@ class TabularMDP:
     def legal(self, state: Array) -> Array:
         """Return the actions that may be taken."""
         return jnp.asarray(self.legal_actions)[state]
+
+    def log_prior(self, state: Array) -> Array:
+        """Return the log of the reference measure, ``[A]``; -inf where an action is illegal."""
+        with np.errstate(divide="ignore"):
+            return constant(np.log(self.prior))[state]
 
     def ending(self, state: Array) -> Array:
         """Return the index of the ending that `state` is, or -1."""

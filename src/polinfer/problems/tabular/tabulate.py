@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TooLargeError
-from polinfer.core.protocol import EnumerableMDP, HasEndings, HasNames, Outcomes, State
+from polinfer.core.protocol import (
+    EnumerableMDP,
+    HasEndings,
+    HasNames,
+    HasPrior,
+    Outcomes,
+    State,
+    discount_of,
+)
 from polinfer.problems.tabular.rows import OutcomeRows
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -145,18 +153,22 @@ def _assemble(
     @jax.jit
     def look(states: State) -> tuple[Any, ...]:
         ending = jax.vmap(mdp.ending)(states) if isinstance(mdp, HasEndings) else None
+        prior = jnp.exp(jax.vmap(mdp.log_prior)(states)) if isinstance(mdp, HasPrior) else None
         return (
             jax.vmap(mdp.legal)(states),
             jax.vmap(mdp.encode)(states),
             jax.vmap(mdp.identity)(states),
             ending,
+            prior,
         )
 
-    legal, features, identities, ending = look(states)
+    legal, features, identities, ending, prior = look(states)
     options: dict[str, Any] = {
         "legal": np.asarray(legal),
         "features": np.asarray(features, np.float32),
         "identities": np.asarray(identities, np.int32),
+        "prior": None if prior is None else np.where(np.asarray(legal), np.asarray(prior), 0.0),
+        "discount": discount_of(mdp),
     }
     if isinstance(mdp, HasNames):
         options["action_names"] = mdp.action_names
