@@ -332,9 +332,7 @@ def explanation_record(posterior: Posterior) -> ExplanationRecord:
                 disagrees=choice.disagrees,
                 actions=[
                     ActionRecord(*each)
-                    for each in zip(
-                        choice.actions, choice.probs, choice.returns, choice.losses, strict=True
-                    )
+                    for each in zip(choice.actions, choice.probs, choice.returns, choice.losses, strict=True)
                 ],
             )
             for choice in found.choices

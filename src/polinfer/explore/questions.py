@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import replace
 
 import msgspec
 import numpy as np
 
-from polinfer import exact
 from polinfer.core.errors import PolinferError
-from polinfer.exact.solution import Floats
-from polinfer.explore.answers import AnswerRecord, answer_record, executed, floats, whole
+from polinfer.explore.answers import AnswerRecord, answer_record
+from polinfer.methods import infer
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.tabular import TabularMDP
 
@@ -23,18 +22,38 @@ def given_record(posterior: Posterior, choices: Choices) -> AnswerRecord:
     """Describe the posterior of the policies that make these choices."""
     began, table = time.monotonic(), posterior.view
     assert isinstance(table, TabularMDP)
-    _check(table, choices)
-    chance = posterior.probability({posterior.states[s]: a for s, a in choices.items()})
-    conditional = _condition(posterior, choices)
+    check_choices(table, choices)
+    conditional = condition(posterior, choices)
     record = answer_record(conditional, draft=False, began=began)
-    return msgspec.structs.replace(record, chance=chance.probability, chance_stderr=chance.stderr)
+    chance, stderr = _chance(table, posterior, conditional, choices)
+    return msgspec.structs.replace(record, chance=chance, chance_stderr=stderr)
 
 
-def _condition(posterior: Posterior, choices: Choices) -> Posterior:
-    return posterior.given({posterior.states[s]: a for s, a in choices.items()})
+def _chance(
+    table: TabularMDP, whole: Posterior, conditional: Posterior, choices: Choices
+) -> tuple[float | None, float | None]:
+    """Return the probability of the choices: their reference measure times the ratio of the evidences."""
+    if whole.policies is None or conditional.policies is None:
+        return None, None
+    apart = conditional.policies.log_evidence - whole.policies.log_evidence
+    measure = math.prod(float(table.prior[state, action]) for state, action in choices.items())
+    chance = min(1.0, measure * math.exp(min(apart, 700.0)))
+    errors = (conditional.policies.log_evidence_stderr, whole.policies.log_evidence_stderr)
+    return chance, chance * math.hypot(*errors)
 
 
-def _check(table: TabularMDP, choices: Choices) -> None:
+def condition(posterior: Posterior, choices: Choices) -> Posterior:
+    """Return the posterior given choices: that of a reference measure which holds nothing else there."""
+    table = posterior.view
+    assert isinstance(table, TabularMDP)
+    prior = table.prior.copy()
+    for state, action in choices.items():
+        prior[state] = np.arange(table.num_actions) == action
+    return infer(table.with_problem(prior=prior), posterior.config, seed=posterior.seed)
+
+
+def check_choices(table: TabularMDP, choices: Choices) -> None:
+    """Refuse choices that no policy can make."""
     for state, action in choices.items():
         if not 0 <= state < table.num_states or not 0 <= action < table.num_actions:
             raise PolinferError(f"there is no action {action} in a state {state}")
