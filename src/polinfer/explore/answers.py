@@ -36,7 +36,7 @@ DRAFT = TemperedConfig(
 )
 """A first answer, within a second or so; its standard errors are shown with it."""
 PATH = TemperedConfig(
-    policies=64, islands=4, rounds=1, moves=4, tolerance=0.02, evidence_tolerance=0.3, enumerate_up_to=20_000
+    policies=64, islands=4, rounds=2, moves=4, tolerance=0.02, evidence_tolerance=0.3, enumerate_up_to=20_000
 )
 """How the path over reward scales is annealed, for a picture that is slid through."""
 

@@ -80,9 +80,11 @@ class Guard:
         if refusal is not None:
             await _refuse(send, *refusal)
             return
-        bounded, too_large = _bounded(receive, MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY)
+        body = _BoundedBody(receive, _most(scope))
 
         async def guarded(message: dict[str, Any]) -> None:
+            if body.exceeded:
+                return
             if message["type"] == "http.response.start":
                 held = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
                 if entering:
@@ -92,9 +94,9 @@ class Guard:
             await send(message)
 
         try:
-            await self._app(scope, bounded, guarded)
+            await self._app(scope, body.receive, guarded)
         except TooLargeBodyError:
-            await _refuse(send, 413, too_large)
+            await _refuse(send, 413, _too_large(scope))
 
     def _refuse(self, scope: Scope, headers: dict[str, str], entering: bool) -> tuple[int, str] | None:
         if not self._is_own_host(headers.get("host", "")):
@@ -111,10 +113,9 @@ class Guard:
             return 405, "that method is not understood here"
         if scope["method"] == "POST" and headers.get("content-type", "").split(";")[0] != "application/json":
             return 415, "requests must be JSON"
-        most = MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > most:
-            return 413, f"a request may have at most {most:,} bytes"
+        if not length.isdecimal() or int(length) > _most(scope):
+            return 413, _too_large(scope)
         return None
 
     def _is_entrance(self, scope: Scope) -> bool:
@@ -163,18 +164,28 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _bounded(receive: Receive, most: int) -> tuple[Receive, str]:
-    taken = 0
+class _BoundedBody:
+    """A body that may not be longer than it should be, whatever was announced."""
 
-    async def bounded() -> dict[str, Any]:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > most:
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._left = receive, most
+        self.exceeded = False
+
+    async def receive(self) -> dict[str, Any]:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            self.exceeded = True
             raise TooLargeBodyError
         return message
 
-    return bounded, f"a request may have at most {most:,} bytes"
+
+def _most(scope: Scope) -> int:
+    return MAX_UPLOAD if scope["path"] == UPLOAD_PATH else MAX_BODY
+
+
+def _too_large(scope: Scope) -> str:
+    return f"a request may have at most {_most(scope):,} bytes"
 
 
 async def _refuse(send: Send, status: int, sentence: str) -> None:

@@ -39,7 +39,7 @@ from polinfer.explore.session import Session
 from polinfer.problems.tabular import save_table
 
 PAGE = Path(__file__).parent / "page"
-DEFAULT = NamedProblem("gridworld/multimodal")
+DEFAULT = NamedProblem("gridworld/multimodal", reward_scale=3.0)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEARTBEAT = 5.0  # seconds
 

@@ -123,10 +123,34 @@ export class App {
       this.draw();
     };
     const fail = (/** @type {string} */ kind) => (/** @type {any} */ error) => epoch === this.epoch && this._fail(kind, error);
-    this._ask("path").then(keep((record) => { this.data.path = pathOf(record); })).catch(fail("path"));
-    this._ask("explain").then(keep((record) => { this.data.explanation = record; })).catch(fail("explain"));
-    if (this.data.answer?.draft) this._ask("answer").then(keep((record) => { this.data.answer = answerOf(record); this._ask("explain", { seed: 0 }).catch(() => {}); })).catch(fail("answer"));
+    this._ask("path").then(keep((record) => { this.data.path = pathOf(record); this._agree(); })).catch(fail("path"));
+    const explain = () => this._ask("explain").then(keep((record) => { this.data.explanation = record; })).catch(fail("explain"));
+    if (!this.data.answer?.draft) explain();
+    else {
+      this._ask("answer").then(keep((record) => {
+        this.data.answer = answerOf(record);
+        this._agree();
+        explain();
+      })).catch(fail("answer"));
+    }
     this._lazy();
+  }
+
+  /** At scale 1 the path says what the answer says, which was computed more precisely. */
+  _agree() {
+    const { path, answer } = this.data;
+    const at = path?.points.findIndex((point) => Math.abs(Math.log(point.scale)) < 1e-9) ?? -1;
+    if (!path || !answer || answer.draft || at < 0) return;
+    const points = [...path.points];
+    points[at] = {
+      ...points[at],
+      executed: answer.executed,
+      returned_stderr: 0,
+      log_evidence: answer.log_evidence ?? points[at].log_evidence,
+      log_evidence_stderr: answer.log_evidence_stderr ?? 0,
+      posterior_entropy: answer.posterior_entropy ?? points[at].posterior_entropy,
+    };
+    this.data.path = { ...path, points };
   }
 
   /** Ask for what the open tab and the address need. */
@@ -351,6 +375,7 @@ export class App {
       replace(this.stage, view.element);
     }
     view.draw();
+    if (this.state.tab !== "watch") view.agentAt(null);
     const shown = this.shown();
     const against = this.state.against ? `, against ${this.against()?.label ?? this.state.against}` : "";
     this.caption.textContent = this.stale && this.info ? "solving; the grey answer is the old one" : this.stale ? "solving …" : shown ? shown.label + against : "";

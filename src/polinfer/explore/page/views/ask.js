@@ -78,7 +78,7 @@ export class AskView {
     const quick = app.data.answer && app.state.scale === 1 ? chance(app.data.answer, info, app.state.given) : null;
     const share = found?.chance ?? quick?.share ?? null;
     const error = found ? found.chance_stderr : quick?.stderr ?? null;
-    return h("div", { class: "card given", "data-ready": Boolean(found) },
+    return h("div", { class: "card given", "data-ready": found ? "yes" : "no" },
       h("h3", {}, "Given that it goes"),
       h("ul", { class: "chips" }, app.state.given.map(([s, a]) => h("li", {},
         h("button", { class: "chip", title: "Take this back", onclick: () => app.give(s, null) }, `${info.actions[a]} in ${info.states[s]} ✕`)))),

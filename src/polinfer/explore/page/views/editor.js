@@ -6,12 +6,13 @@ import { download } from "./takeaway.js";
 import { h, replace } from "./dom.js";
 
 const FIELDS = [
-  ["success_prob", "Moves succeed", 0, 1, 0.05, 0.8],
+  ["success_prob", "Success", 0, 1, 0.05, 0.8],
   ["horizon", "Steps at most", 1, 1000, 1, 20],
   ["goal_reward", "Goal pays", -100, 100, 0.5, 5],
   ["swamp_reward", "Swamp pays", -100, 100, 0.5, -5],
   ["gravel_reward", "Gravel pays", -100, 100, 0.5, -1],
   ["step_reward", "A step pays", -10, 10, 0.05, -0.1],
+  ["reward_scale", "All rewards ×", 0.01, 1000, 0.1, 1],
 ];
 
 export class Editor {
@@ -48,7 +49,7 @@ export class Editor {
     const rows = rowsOf(grid.map);
     const live = this.app.client.live;
     const size = (/** @type {string} */ id, /** @type {string} */ name, /** @type {number} */ value, /** @type {(n: number) => string} */ change) =>
-      h("label", {}, name, h("input", { id, type: "number", class: "short", min: 1, max: this.app.limits.max_side, value, disabled: !live,
+      h("label", {}, h("span", { class: "unseen" }, name), h("input", { id, type: "number", class: "short", min: 1, max: this.app.limits.max_side, value, disabled: !live,
         onchange: (/** @type {any} */ event) => this._change({ map: change(clamp(Number(event.target.value), 1, this.app.limits.max_side)) }) }));
     return [
       h("h2", {}, "Draw"),
@@ -62,8 +63,8 @@ export class Editor {
         h("button", { id: "undo", disabled: !this.history.past.length, onclick: () => this.undo(), title: "Ctrl+Z" }, "↶ Undo"),
         h("button", { id: "redo", disabled: !this.history.future.length, onclick: () => this.redo(), title: "Ctrl+Y" }, "↷ Redo")),
       h("div", { class: "fields" },
-        size("wide", "Columns", rows[0].length, (n) => resize(grid.map, n, rows.length)),
-        size("tall", "Rows", rows.length, (n) => resize(grid.map, rows[0].length, n)),
+        h("div", { class: "size" }, "Size ", size("wide", "columns", rows[0].length, (n) => resize(grid.map, n, rows.length)), "×",
+          size("tall", "rows", rows.length, (n) => resize(grid.map, rows[0].length, n))),
         FIELDS.map(([name, title, low, high, step, standard]) => h("label", {}, title,
           h("input", { id: `field-${name}`, type: "number", class: "short", min: low, max: high, step, value: grid[name] ?? standard, disabled: !live,
             onchange: (/** @type {any} */ event) => this._change({ [name]: clamp(Number(event.target.value), Number(low), Number(high), name === "horizon") }) })))),

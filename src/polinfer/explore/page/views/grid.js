@@ -47,7 +47,8 @@ export class GridView {
       svg("path", { class: "visits", "fill-opacity": (0.78 * (i + 1)) / LEVELS }));
     this.difference = Array.from({ length: LEVELS }, (_, i) =>
       svg("path", { class: "difference", "fill-opacity": (i + 1) / LEVELS }));
-    this.texture = svg("path", { class: "texture", d: texture(letters, width) });
+    this.textures = ["R", "W", "#"].map((letter) =>
+      svg("path", { class: `texture ${/** @type {any} */ (NAMES)[letter]}`, d: texture(letters, width, letter) }));
     this.goal = svg("path", { class: "star", d: stars(letters, width) });
     this.start = svg("path", { class: "start", d: starts(letters, width) });
     this.rings = svg("path", { class: "ring" });
@@ -60,7 +61,7 @@ export class GridView {
     this.select = svg("rect", { class: "select", width: 0.98, height: 0.98, rx: 0.08, x: -9, y: -9 });
     this.hover = svg("rect", { class: "cursor", width: 0.9, height: 0.9, rx: 0.08, x: -9, y: -9 });
     this.svg.replaceChildren(
-      ...ground, ...this.occupancy, ...this.difference, this.texture, this.goal, this.start, this.rings,
+      ...ground, ...this.occupancy, ...this.difference, ...this.textures, this.goal, this.start, this.rings,
       this.beams, this.even, this.numbers, this.given, this.trail, this.agent, this.select, this.hover);
     this.cursor = Math.min(this.cursor, width * height - 1);
   }
@@ -117,7 +118,7 @@ export class GridView {
           const p = policy[s * actions + a];
           best = Math.max(best, p);
           if (shown.stderr) error = Math.max(error, shown.stderr[s * actions + a]);
-          if (p > 0.004) beams += beam(x + 0.5, y + 0.5, directions[a], 0.44 * p);
+          if (p > 0.004) beams += beam(x + 0.5, y + 0.5, directions[a], 0.46 * p);
         }
         if (error > 0.01) rings += circle(x + 0.5, y + 0.5, Math.min(0.44, 0.06 + 1.5 * error));
         if (isEven(info, policy, s)) even += diamond(x + 0.86, y + 0.14, this.width > 12 ? 0.1 : 0.07);
@@ -248,8 +249,8 @@ function square(x, y, half, r) {
 
 /** @param {number} x @param {number} y @param {[number, number]} direction @param {number} length */
 function beam(x, y, [dx, dy], length) {
-  const base = 0.06;
-  const tip = 0.028;
+  const base = 0.05;
+  const tip = 0.026;
   return `M${n(x - dy * base)} ${n(y + dx * base)}L${n(x + dx * length - dy * tip)} ${n(y + dy * length + dx * tip)}` +
     `L${n(x + dx * length + dy * tip)} ${n(y + dy * length - dx * tip)}L${n(x + dy * base)} ${n(y - dx * base)}z`;
 }
@@ -274,12 +275,13 @@ function arrow(x, y, dx, dy) {
 /** @param {number} value */
 const n = (value) => Math.round(value * 1000) / 1000;
 
-/** @param {string} letters @param {number} width */
-function texture(letters, width) {
+/** @param {string} letters @param {number} width @param {string} kind */
+function texture(letters, width, kind) {
   let path = "";
   [...letters].forEach((letter, i) => {
     const x = i % width;
     const y = Math.floor(i / width);
+    if (letter !== kind) return;
     if (letter === "R") {
       for (const [dx, dy] of [[0.14, 0.14], [0.5, 0.1], [0.88, 0.42], [0.12, 0.55], [0.84, 0.86], [0.45, 0.9], [0.13, 0.86]])
         path += circle(x + dx, y + dy, 0.028);

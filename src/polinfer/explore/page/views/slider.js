@@ -22,7 +22,7 @@ export class Slider {
     this.value = h("output", { for: "scale", class: "value" });
     this.facts = h("div", { class: "facts", role: "status" });
     this.element = h("section", { class: "slider", "aria-label": "Reward scale" },
-      h("div", { class: "line" }, h("label", { for: "scale" }, "How much rewards matter"), this.value, this.facts),
+      h("div", { class: "line" }, h("label", { for: "scale" }, "Reward scale"), this.value, this.facts),
       h("div", { class: "track" }, this.chart, this.input), this.ticks);
   }
 
@@ -54,7 +54,10 @@ export class Slider {
     if (Number(this.input.value) !== place && document.activeElement !== this.input) this.input.value = String(place);
     this.input.setAttribute("aria-valuetext", `reward scale ${fmt(scale)}`);
     const now = path ? numbersAt(path, scale) : null;
-    if (scale === 1 && answer && !this.app.state.given.length) {
+    const given = this.app.state.given.length ? this.app.data.given : null;
+    if (given) {
+      this._facts(given.executed.returned, null, given.log_evidence, given.log_evidence_stderr, given.posterior_entropy, true);
+    } else if (scale === 1 && answer) {
       this._facts(answer.executed.returned, null, answer.log_evidence, answer.log_evidence_stderr, answer.posterior_entropy, true);
     } else if (now) this._facts(now.returned, now.returned_stderr, now.log_evidence, now.log_evidence_stderr, now.entropy, now.computed);
     else replace(this.facts, h("span", { class: "soft" }, "the path is being computed"));
@@ -97,6 +100,8 @@ export class Slider {
       const button = h("button", { class: "tick", onclick: () => { this.app.slide(mark.scale); this.app.settle(); } },
         mark.name === "1" ? "1 (as given)" : mark.name);
       button.style.left = `${this._toPlace(mark.scale) / 10}%`;
+      const near = found.find((other) => other !== mark && Math.abs(this._toPlace(other.scale) - this._toPlace(mark.scale)) < 110);
+      if (near) button.style.transform = near.scale > mark.scale ? "translateX(-100%)" : "none";
       return button;
     }));
   }

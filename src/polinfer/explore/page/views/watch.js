@@ -50,7 +50,7 @@ export class WatchView {
       h("div", { class: "row" }, mode("thompson", "one policy an episode (Thompson)"), mode("stepwise", "an action at every step")),
       !whole && h("p", { class: "soft" }, "Whole policies can be drawn from the posterior at reward scale 1 only."),
       h("div", { class: "row" },
-        h("button", { class: "main", id: "play", onclick: () => this.toggle() }, this.playing ? "⏸ Pause" : "▶ Play"),
+        h("button", { class: "main", id: "play", onclick: () => this.toggle() }, this.playing ? "❚❚ Pause" : "▶ Play"),
         h("button", { onclick: () => this.step() }, "Step"),
         h("button", { onclick: () => this.many(100) }, "+100 episodes"),
         h("button", { onclick: () => { this.signature = ""; this.draw(); this._show(); } }, "Reset")),
