@@ -32,11 +32,13 @@ class Explain(OutputFlags):
     """The run folder that 'polinfer plan' wrote."""
     top: int = 20
     """How many states, the most visited first."""
+    code: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Code that the run's problem may import, as its config.json names it; a folder alone never runs any."""
 
     def run(self) -> None:
         """Read, compute, print."""
         check_at_least("top", self.top, 1)
-        posterior = load(self.folder)
+        posterior = load(self.folder, code=self.code)
         found = explain(posterior, self.top)
         if self.json:
             print_json({"run": str(self.folder), "method": posterior.method, **as_json(found)})

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.progress import Progress
+from polinfer.core.progress import Progress, watching
+from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config, method_named
 from polinfer.posterior.checkpoint import Checkpoint
@@ -25,6 +26,7 @@ def infer(
     seeds: int = 1,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    time_limit: float | None = None,
     **fields: Any,
 ) -> Posterior:
     """Infer the posterior over deterministic policies of `problem`.
@@ -44,6 +46,9 @@ def infer(
     checkpoint
         Where snapshots are kept, so that a run can be stopped and resumed; `polinfer.runs` has one for
         folders.
+    time_limit
+        Seconds after which the method ends with the best answer that it has; `Posterior.reason` says so.  It
+        looks at the clock between two steps, so it takes a little longer.
     **fields
         Fields of the method's configuration, where `method` is a name: ``particles=10``, ...
 
@@ -54,9 +59,11 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
-    request = resolve(problem, method, **fields)
-    request.method.check(problem, request.config, seed=seed, seeds=seeds)
-    return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    with watching(progress):
+        request = resolve(problem, method, **fields)
+        request.method.check(problem, request.config, seed=seed, seeds=seeds)
+    with stopping(time_limit):
+        return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 
 
 class Request(NamedTuple):
@@ -94,7 +101,11 @@ def run(
     checkpoint: Checkpoint | None = None,
 ) -> Posterior:
     """Run a request that was checked."""
-    found = request.method.run(
-        problem, request.config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint
-    )
-    return replace(found, reason=request.reason)
+    with stopping() as stopper:
+        found = request.method.run(
+            problem, request.config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint
+        )
+    reasons = [request.reason, found.reason]
+    if stopper.answered:
+        reasons.append(f"stopped early by {stopper.answered}, after {stopper.elapsed:.0f} s")
+    return replace(found, reason="; ".join(filter(None, reasons)))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from polinfer.core.errors import DomainError, suggest
-from polinfer.core.protocol import MDP
+from polinfer.core.errors import DomainError, shorten, suggest
+from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.core.simulator import Simulator
+from polinfer.problems.tabular.exploration import OPTIONS, with_exploration
 from polinfer.problems.tabular.files import SUFFIXES, load_table
 
 Problem = MDP | Simulator
@@ -121,15 +123,21 @@ def make(name: str, **options: Any) -> Any:
     if not isinstance(name, str | Path):
         raise DomainError(f"a domain is named by text, got {name!r}")
     name = str(name)
+    explore = {option: options[option] for option in OPTIONS if option in options}
+    if explore and not (name in _DOMAINS and set(explore) & set(_DOMAINS[name].options)):
+        rest = {option: value for option, value in options.items() if option not in explore}
+        return _with_spec(_explored(make(name, **rest), explore), name, options)
     scheme, colon, address = name.partition(":")
     if colon and scheme in _SCHEMES:
         return _with_spec(_SCHEMES[scheme].factory(address, **options), name, options)
+    if name not in _DOMAINS and re.search(r"\.py:\w+$", name):
+        return _with_spec(_SCHEMES["file"].factory(name, **options), name, options)
     if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
         return _make_from_file(name, options)
     if name not in _DOMAINS:
         raise DomainError(
-            f"unknown domain {name!r}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
-            "and a table file ends in .npz or .json"
+            f"unknown domain {shorten(repr(name))}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
+            "a table file ends in .npz or .json, and a class of your own is path/to/file.py:Class"
         )
     domain = _DOMAINS[name]
     known = domain.options
@@ -142,6 +150,17 @@ def make(name: str, **options: Any) -> Any:
     if missing:
         raise DomainError(f"{name} needs the option {missing[0]!r}")
     return _with_spec(domain.factory(**{**domain.defaults, **options}), name, options)
+
+
+def _explored(problem: Problem, options: dict[str, Any]) -> Problem:
+    """Attach how to explore to a problem that needs to be."""
+    told = [name for name in ("draws", "markov") if name in options]
+    if told and isinstance(problem, EnumerableMDP):
+        raise DomainError(f"the problem lists its outcomes, so its table is exact; leave out {told[0]}")
+    if isinstance(problem, EnumerableMDP):
+        return problem
+    explored: Problem = with_exploration(problem, **options)
+    return explored
 
 
 def _with_spec(problem: Problem, name: str, options: dict[str, Any]) -> Problem:
