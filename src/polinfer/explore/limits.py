@@ -31,12 +31,15 @@ PRESETS: dict[str, str] = {
     "gridworld/ablation": "Swamp beside the goal (paper)",
     "gym:FrozenLake-v1": "FrozenLake",
     "gym:CliffWalking-v1": "CliffWalking",
-    "continuation": "Worked example: 0.55 against 0.73",
+    "continuation": "Worked example: 0.55 or 0.73",
     "tireworld/1": "Triangle Tireworld 1",
     "blackjack": "Blackjack",
 }
 """Problems that the page offers, with what it calls them.  Other addresses of Gymnasium are not made: they
 may name modules to import."""
+
+_HORIZONS = {"gym:CliffWalking-v1": 100}
+"""Of presets that have none of their own."""
 
 Sources = dict[str, str]
 """Where the worker finds opened problems: digest to path, of a run folder or of a table file."""
@@ -133,8 +136,11 @@ def _source(problem: OpenedProblem, sources: Sources) -> Path:
 
 def _options(problem: NamedProblem | OpenedProblem) -> dict[str, float]:
     options: dict[str, float] = {}
-    if problem.horizon is not None:
-        options["horizon"] = problem.horizon
+    horizon = problem.horizon
+    if horizon is None and isinstance(problem, NamedProblem):
+        horizon = _HORIZONS.get(problem.name)
+    if horizon is not None:
+        options["horizon"] = horizon
     if problem.reward_scale != 1.0:
         options["reward_scale"] = problem.reward_scale
     return options

@@ -50,8 +50,6 @@ def opened(given: Problem | Path | None) -> Iterator[Start]:
         if not given.exists():
             raise PolinferError(f"{given}: no such file or folder")
         yield Start(_of_grid(gridworld(given)), given.name, folder=given.resolve().parent)
-    elif isinstance(given, GridWorld):
-        yield Start(_of_grid(given), folder=here)
     else:
         spec = spec_of(given)
         if (
@@ -60,6 +58,9 @@ def opened(given: Problem | Path | None) -> Iterator[Start]:
             and set(spec.options) <= {"horizon", "reward_scale"}
         ):
             yield Start(NamedProblem(spec.name, **spec.options), folder=here)
+            return
+        if isinstance(given, GridWorld):
+            yield Start(_of_grid(given), folder=here)
             return
         with tempfile.TemporaryDirectory(prefix="polinfer-explore-") as scratch:
             path = Path(scratch) / "problem.npz"

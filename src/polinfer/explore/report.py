@@ -50,9 +50,7 @@ def write_report(
     write_atomically(path, lambda file: file.write(content))
 
 
-def report_page(
-    posterior: Posterior, record: dict[str, Any], *, progress: Progress | None = None
-) -> str:
+def report_page(posterior: Posterior, record: dict[str, Any], *, progress: Progress | None = None) -> str:
     """Return the page."""
     table, began = posterior.view, time.monotonic()
     assert isinstance(table, TabularMDP)
@@ -78,9 +76,12 @@ def report_page(
 
 def assemble(title: str, content: dict[str, Any]) -> str:
     """Return a page with style, modules and data inside, which asks no network for anything."""
-    modules = {name: (PAGE / name).read_text(encoding="utf-8") for name in static_files() if name.endswith(".js")}
+    modules = {
+        name: (PAGE / name).read_text(encoding="utf-8") for name in static_files() if name.endswith(".js")
+    }
     imports = {f"page/{name}": _data(_resolve(name, text)) for name, text in modules.items()}
     data = _inside_script(msgspec.json.encode(content).decode())
+    mapped = _inside_script(msgspec.json.encode({"imports": imports}).decode())
     style = (PAGE / "style.css").read_text(encoding="utf-8")
     words = title.replace("&", "&amp;").replace("<", "&lt;")
     return (
@@ -88,7 +89,7 @@ def assemble(title: str, content: dict[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>polinfer: {words}</title><style>{style}</style>"
-        f'<script type="importmap">{_inside_script(msgspec.json.encode({"imports": imports}).decode())}</script>'
+        f'<script type="importmap">{mapped}</script>'
         f'</head><body><div id="app"></div><script type="application/json" id="content">{data}</script>'
         '<script type="module">import "page/report.js";</script></body></html>\n'
     )

@@ -85,7 +85,7 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
     ``POST /api/jobs``
         A `JobRequest`; answered with its `JobState`.
     ``GET /api/jobs/{key}``
-        The record of a finished job, or its state (202, 409).
+        The record of a finished job (200), or the `JobState` of one that is not (202).
     ``DELETE /api/jobs``
         End what is being computed.
     ``POST /api/tables``
@@ -151,7 +151,7 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
         state = session.state(key)
         if state is None:
             return reply(Refusal("nothing of that name was asked for"), 404)
-        return reply(state, 409 if state.state in ("failed", "cancelled") else 202)
+        return reply(state, 202)
 
     @refusing
     async def stop(request: Request) -> Response:

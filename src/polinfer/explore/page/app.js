@@ -95,6 +95,7 @@ export class App {
     const epoch = ++this.epoch;
     this.stale = true;
     this.failed = {};
+    if (!this.banner.dataset.gone) this.banner.hidden = true;
     this.draw();
     try {
       const info = infoOf(await this._ask("problem"));

@@ -43,10 +43,11 @@ export class Client {
   async _look(key) {
     const answer = await fetch(`/api/jobs/${key}`);
     const waiting = this.waiting.get(key);
-    if (!waiting || answer.status === 202) return;
-    this.waiting.delete(key);
+    if (!waiting) return;
     const record = await answer.json();
-    if (answer.ok) waiting.resolve(record);
+    if (answer.status === 202 && (record.state === "queued" || record.state === "running")) return;
+    this.waiting.delete(key);
+    if (answer.status === 200) waiting.resolve(record);
     else waiting.reject(new Failure(record.note || record.error || record.state, record.state === "cancelled"));
   }
 

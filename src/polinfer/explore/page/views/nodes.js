@@ -47,27 +47,31 @@ export class CardsView extends Drawing {
     const { rows, chart } = info.picture;
     const other = app.state.against ? app.against() : null;
     const parts = [];
-    this.element.setAttribute("viewBox", `-2.6 -1.7 12.8 ${0.62 * rows.length + 2.2}`);
-    for (let d = 0; d < 10; d++) parts.push(svg("text", { class: "head", x: d + 0.5, y: -0.2 }, d ? d + 1 : "A"));
-    parts.push(svg("text", { class: "head", x: 5, y: -1 }, "dealer shows"));
+    const hard = rows.filter((row) => row.startsWith("hard")).length;
+    this.element.setAttribute("viewBox", `-2 -1.5 25.2 ${0.95 * hard + 1.8}`);
+    for (const left of [0, 13]) {
+      for (let d = 0; d < 10; d++) parts.push(svg("text", { class: "head", x: left + d + 0.5, y: -0.2 }, d ? d + 1 : "A"));
+      parts.push(svg("text", { class: "head", x: left + 5, y: -0.85 }, "share of hit, by the dealer’s card"));
+    }
     rows.forEach((row, r) => {
-      const y = 0.62 * r + (row.startsWith("soft") ? 0.3 : 0);
-      parts.push(svg("text", { class: "side", x: -0.2, y: y + 0.42 }, row));
-      chart[r].forEach((s, d) => {
+      const left = r < hard ? 0 : 13;
+      const y = 0.95 * (r < hard ? r : r - hard);
+      parts.push(svg("text", { class: "side", x: left - 0.2, y: y + 0.6 }, row));
+      chart[r].forEach((s, column) => {
         if (s < 0) return;
+        const d = left + column;
         const hit = shown.policy.policy[s * 2 + 1];
         const apart = other ? variation(shown.policy.policy, other.policy.policy, s, 2) : 0;
         const group = svg("g", this._pick(s),
           svg("title", {}, `${info.states[s]}: ${app.describe(s)}`),
-          svg("rect", { class: "card", x: d + 0.03, y: y + 0.02, width: 0.94, height: 0.56, rx: 0.06 }),
-          svg("rect", { class: "hit", x: d + 0.03, y: y + 0.02, width: 0.94 * hit, height: 0.56, rx: 0.06 }),
-          svg("text", { x: d + 0.5, y: y + 0.43 }, other ? percent(apart) : percent(hit)));
+          svg("rect", { class: "card", x: d + 0.03, y: y + 0.02, width: 0.94, height: 0.89, rx: 0.06 }),
+          svg("rect", { class: "hit", x: d + 0.03, y: y + 0.02, width: 0.94 * hit, height: 0.89, rx: 0.06 }),
+          svg("text", { x: d + 0.5, y: y + 0.58 }, other ? percent(apart) : percent(hit)));
         if (isEven(info, shown.policy.policy, s)) group.append(svg("path", { class: "even", d: `M${d + 0.87} ${y + 0.06}l.08 .08l-.08 .08l-.08 -.08z` }));
-        if (app.state.select === s) group.append(svg("rect", { class: "select", x: d + 0.02, y: y + 0.01, width: 0.96, height: 0.58, rx: 0.06 }));
+        if (app.state.select === s) group.append(svg("rect", { class: "select", x: d + 0.02, y: y + 0.01, width: 0.96, height: 0.91, rx: 0.06 }));
         parts.push(group);
       });
     });
-    parts.push(svg("text", { class: "side", x: -0.2, y: -0.2 }, "you · share of hit"));
     this.element.classList.toggle("stale", app.stale);
     this.element.replaceChildren(...parts);
   }
@@ -121,8 +125,8 @@ export class RoadsView extends Drawing {
       const chosen = app.state.select !== null && place[app.state.select] === at;
       parts.push(svg("g", states.length ? this._pick(states[0]) : {},
         svg("title", {}, `${labels[at]} ${marks[at]}: ${seen[at].toFixed(2)} visits`),
-        svg("circle", { class: `place ${marks[at]}`, cx: x, cy: y, r: 0.19 }),
-        svg("circle", { class: "visits", cx: x, cy: y, r: 0.19, "fill-opacity": 0.75 * seen[at] / most }),
+        svg("circle", { class: `place at-${marks[at]}`, cx: x, cy: y, r: 0.19 }),
+        marks[at] !== "goal" && svg("circle", { class: "visits", cx: x, cy: y, r: 0.19, "fill-opacity": 0.75 * seen[at] / most }),
         marks[at] === "spare" && svg("circle", { class: "spare", cx: x + 0.17, cy: y - 0.17, r: 0.06 }),
         (marks[at] === "start" || marks[at] === "goal") && svg("text", { class: "mark", x, y: y + 0.36 }, marks[at]),
         chosen && svg("circle", { class: "select", cx: x, cy: y, r: 0.22 })));
@@ -166,7 +170,7 @@ export class GraphView extends Drawing {
       parts.push(svg("g", this._pick(s),
         svg("title", {}, `${info.states[s]}: ${app.describe(s)}`),
         svg("circle", { class: `place ${info.absorbing.has(s) ? "end" : ""}`, cx: x, cy: y, r: 0.26 }),
-        svg("circle", { class: "visits", cx: x, cy: y, r: 0.26, "fill-opacity": 0.7 * occupancy[s] / most }),
+        !info.absorbing.has(s) && svg("circle", { class: "visits", cx: x, cy: y, r: 0.26, "fill-opacity": 0.7 * occupancy[s] / most }),
         isEven(info, policy, s) && svg("path", { class: "even", d: `M${x + 0.26} ${y - 0.34}l.09 .09l-.09 .09l-.09 -.09z` }),
         app.state.select === s && svg("circle", { class: "select", cx: x, cy: y, r: 0.3 }),
         nodes.length <= 40 && svg("text", { class: "mark", x, y: y + 0.47 }, info.states[s].slice(0, 14)),
