@@ -44,12 +44,18 @@ def start_server(folder: Path, *arguments: str) -> Server:
     return Server(process, json.loads(process.stdout.readline())["address"], folder)
 
 
+def stop_server(server: Server) -> None:
+    server.process.kill()
+    server.process.wait(timeout=10)
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made = start_server(tmp_path_factory.mktemp("explored"), "gridworld/ablation")
     yield made
-    made.process.terminate()
-    made.process.wait(timeout=10)
+    stop_server(made)
 
 
 @pytest.fixture(scope="module")
@@ -312,6 +318,5 @@ def test_the_page_says_that_the_server_is_gone(browser: Any, tmp_path: Path) -> 
         page.open()
         page.until(lambda: "busy" in page.js("return document.querySelector('.status').className"))
     finally:
-        server.process.kill()
-        server.process.wait(timeout=10)
+        stop_server(server)
     page.until(lambda: "The server has stopped" in page.text(".banner"))

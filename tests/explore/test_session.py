@@ -60,7 +60,9 @@ def test_a_newer_problem_ends_an_older_one(session: Session) -> None:
         time.sleep(0.01)
     began = time.monotonic()
     assert session.wait(session.submit(JobRequest("problem", ABLATION)).key)
-    assert time.monotonic() - began < 15
+    while session.state(key).state == "running":  # type: ignore[union-attr]
+        assert time.monotonic() - began < 15
+        time.sleep(0.01)
     leave()
     assert [state.state for state in seen if state.key == key][-1] == "cancelled"
 
@@ -113,7 +115,6 @@ def test_the_policies_that_are_sent_are_draws_of_all_islands() -> None:
         ("blackjack", "cards"),
         ("tireworld/1", "map"),
         ("continuation", "graph"),
-        ("advising/1", "list"),
     ],
 )
 def test_problems_have_pictures(name: str, kind: str) -> None:

@@ -66,7 +66,8 @@ class Explore(OutputFlags):
             if self.horizon is not None or self.reward_scale is not None:
                 raise PolinferError(f"{path} says all itself; leave out --horizon and --reward-scale")
             return path
-        return ProblemFlags(self.what, horizon=self.horizon, reward_scale=self.reward_scale).make()
+        scale = None if self.reward_scale is None else repr(self.reward_scale)
+        return ProblemFlags(self.what, horizon=self.horizon, reward_scale=scale).make()
 
     def _announce(self, serving: Serving) -> None:
         if self.json:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from polinfer.core.errors import PolinferError, check_at_least, check_finite, suggest
+from polinfer.core.errors import PolinferError, check_finite, suggest
+from polinfer.core.protocol import MDP
 from polinfer.explore.records import (
     MAX_HORIZON,
     MAX_SIDE,
@@ -19,7 +20,7 @@ from polinfer.explore.records import (
 )
 from polinfer.problems.domains.gridworld import GridWorld
 from polinfer.problems.registry import Problem, list_domains, make
-from polinfer.problems.tables import shared_table
+from polinfer.problems.tables import shared_table, table_of
 from polinfer.problems.tabular import TabularMDP, load_table
 from polinfer.problems.tabular.files import table_from_mapping
 from polinfer.runs.folder import load
@@ -78,7 +79,9 @@ def check_problem(problem: ProblemRequest) -> None:
 
 def known_names() -> list[str]:
     """Return the names that a page may ask for: built-in problems that need no file, and the presets."""
-    return [*PRESETS, *(name for name in list_domains() if name not in PRESETS and name != "gridworld")]
+    # Advising has too many states, and `gridworld` needs a map.
+    others = (name for name in list_domains() if name != "gridworld" and not name.startswith("advising/"))
+    return [*PRESETS, *(name for name in others if name not in PRESETS)]
 
 
 def make_problem(problem: ProblemRequest, sources: Sources) -> Problem:
@@ -91,20 +94,25 @@ def make_problem(problem: ProblemRequest, sources: Sources) -> Problem:
         made = make(problem.name, **_options(problem))
     else:
         made = open_source(_source(problem, sources), problem)
-    table = shared_table(made)
-    if table.num_states > MAX_STATES:
+    table = (
+        made
+        if isinstance(made, TabularMDP)
+        else table_of(made, MAX_STATES)
+        if isinstance(made, MDP)
+        else None
+    )
+    if table is None or table.num_states > MAX_STATES:
         raise PolinferError(
-            f"the problem has {table.num_states:,} states, and the page shows at most {MAX_STATES:,}; "
+            f"the problem is no table of at most {MAX_STATES:,} states, which the page can show; "
             "use polinfer plan"
         )
-    check_at_least("states", table.num_states, 1)
     return made
 
 
 def open_source(path: Path, problem: OpenedProblem) -> Problem:
     """Return the problem of a run folder, or of a table file."""
     if not path.is_dir():
-        return load_table(path).with_problem(**_options(problem))
+        return load_table(path).with_problem(horizon=problem.horizon, reward_scale=problem.reward_scale)
     found = load(path).mdp
     if problem.horizon is None and problem.reward_scale == 1.0:
         return found
@@ -134,11 +142,9 @@ def _source(problem: OpenedProblem, sources: Sources) -> Path:
     return Path(sources[problem.digest])
 
 
-def _options(problem: NamedProblem | OpenedProblem) -> dict[str, float]:
+def _options(problem: NamedProblem) -> dict[str, float]:
     options: dict[str, float] = {}
-    horizon = problem.horizon
-    if horizon is None and isinstance(problem, NamedProblem):
-        horizon = _HORIZONS.get(problem.name)
+    horizon = _HORIZONS.get(problem.name) if problem.horizon is None else problem.horizon
     if horizon is not None:
         options["horizon"] = horizon
     if problem.reward_scale != 1.0:

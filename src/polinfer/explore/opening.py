@@ -15,6 +15,7 @@ from polinfer.explore.records import GridProblem, NamedProblem, OpenedProblem
 from polinfer.explore.server import DEFAULT, Start, serve
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.saving import CONFIG
+from polinfer.posterior.viewing import register_viewer
 from polinfer.problems.domains import GridWorld
 from polinfer.problems.domains.gridworld import gridworld
 from polinfer.problems.registry import Problem, spec_of
@@ -99,3 +100,6 @@ def _of_grid(grid: GridWorld) -> GridProblem:
 
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+register_viewer(explore_posterior)

@@ -103,7 +103,7 @@ def _cards(table: TabularMDP) -> Picture:
         (bool(hands.natural[s]), bool(hands.usable[s]), int(hands.total[s]), int(hands.dealer[s])): int(s)
         for s in np.flatnonzero(hands.ending < 0)
     }
-    wanted = [("hard", False, False, total) for total in range(20, 3, -1)]
+    wanted = [("hard", False, False, total) for total in range(21, 3, -1)]
     wanted += [("soft", False, True, total) for total in range(21, 11, -1)]
     if bool(hands.natural.any()):
         wanted.append(("natural", True, True, 21))

@@ -188,7 +188,8 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
         Route("/api/save", save, methods=["POST"]),
         Route("/api/events", events),
     ]
-    return Guard(Starlette(routes=routes), token=token, host=host, port=port)
+    inner: Any = Starlette(routes=routes)
+    return Guard(inner, token=token, host=host, port=port)
 
 
 def static_files() -> set[str]:

@@ -59,8 +59,8 @@ def work(pipe: Connection, latest_cancelled: Any, cache: str) -> None:
     """Serve `pipe` until it closes; tasks up to number `latest_cancelled` stop at their next report."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         # A worker that takes the place of another has its compiled programs.
-        jax.config.update("jax_compilation_cache_dir", cache)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # type: ignore[no-untyped-call]
     solver = Solver()
     while True:
         try:
