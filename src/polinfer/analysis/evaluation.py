@@ -18,7 +18,6 @@ from polinfer.core.noise import as_uniform, derive_words, seed_words
 from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.posterior.posterior import Posterior, committed_action, log_policy_function
-from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.transitions import is_terminal_start, move_by_words, start_from_words
@@ -95,7 +94,7 @@ def evaluate(
             raise PolinferError("only mode 'stepwise' can be evaluated exactly; simulate 'thompson'")
         return _evaluate_exactly(posterior)
     check_at_least("episodes", episodes, 1)
-    if isinstance(posterior.view, EncodedView):
+    if not isinstance(posterior.mdp, MDP):  # a simulator in plain Python, whatever the answer was found on
         played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
         return _summarise(posterior, mode, [_Episode(*part) for part in played], None)
     # Single precision, even in a program that has switched JAX to double.
@@ -199,7 +198,7 @@ def _summarise(
     if not np.isfinite(returns).all():
         raise PolinferError("an episode's return is not a finite number; check the simulator's rewards")
     ending = np.stack([part.ending for part in seen])
-    problem = posterior.mdp if isinstance(posterior.view, EncodedView) else posterior.view
+    problem: Any = posterior.view if isinstance(posterior.mdp, MDP) else posterior.mdp
     names = problem.endings if isinstance(problem, HasEndings) else ()
     shares = {e.name: (ending == i).mean(axis=1) for i, e in enumerate(names)}
     return Evaluation(

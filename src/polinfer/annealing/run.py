@@ -65,8 +65,8 @@ class AnnealingRun:
         # Errors of parts add up in squares.
         tolerance = self.config.evidence_tolerance / np.sqrt(len(parts))
         self.part_config = replace(self.config, evidence_tolerance=float(tolerance))
-        size = self.config.islands * self.config.policies
-        self.sampled = max(2, min(size, _MOST_SAMPLED // table.num_states))
+        each = min(self.config.policies, _MOST_SAMPLED // (table.num_states * self.config.islands))
+        self.sampled = self.config.islands * max(1, each)
         self.done: list[PartPosterior] = []
         self.state: State | None = None
         self._listed: tuple[int, Listed | None] = (-1, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from polinfer import exact
 from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.explanation import CLEAR, EVEN, explain
-from polinfer.analysis.reward_path import ScalePath
+from polinfer.analysis.reward_path import DEFAULT_SCALES, ScalePath, scale_path
 from polinfer.annealing import TemperedConfig
+from polinfer.core.progress import Progress
 from polinfer.exact.solution import Floats
 from polinfer.explore.pictures import Picture, picture_of
 from polinfer.explore.records import GridProblem
@@ -35,10 +37,11 @@ DRAFT = TemperedConfig(
     time_limit=1.0,
 )
 """A first answer, within a second or so; its standard errors are shown with it."""
-PATH = TemperedConfig(
-    policies=64, islands=4, rounds=2, moves=4, tolerance=0.02, evidence_tolerance=0.3, enumerate_up_to=20_000
-)
+PATH = replace(DRAFT, rounds=2, evidence_tolerance=0.3, enumerate_up_to=20_000, time_limit=10.0)
 """How the path over reward scales is annealed, for a picture that is slid through."""
+SCALES = tuple(float(scale) for scale in np.geomspace(0.01, 100.0, 9))
+"""The reward scales of large problems, two to a decade."""
+_LARGE = 100  # states
 
 _INLINE = 150_000  # outcomes of a table that are sent to the page, which then plays episodes itself
 _DRAWS = 200_000  # entries of the drawn policies that are sent
@@ -294,6 +297,13 @@ def answer_record(posterior: Posterior, *, draft: bool, began: float) -> AnswerR
         draws=count,
         drawn=None if kept is None else whole(kept),
     )
+
+
+def follow_path(problem: Problem, *, seed: int, progress: Progress | None) -> PathRecord:
+    """Compute the path over reward scales that is slid through."""
+    large = shared_table(problem).num_states > _LARGE
+    scales = SCALES if large else DEFAULT_SCALES
+    return path_record(scale_path(problem, scales, PATH, seed=seed, progress=progress))
 
 
 def path_record(path: ScalePath) -> PathRecord:

@@ -11,17 +11,15 @@ from typing import Any
 
 import msgspec
 
-from polinfer.analysis.reward_path import scale_path
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import write_atomically
 from polinfer.core.progress import Progress
 from polinfer.explore.answers import (
-    PATH,
     CertificateRecord,
     answer_record,
     explanation_record,
+    follow_path,
     neighbour_records,
-    path_record,
     problem_info,
 )
 from polinfer.explore.records import MAX_STATES, OpenedProblem
@@ -65,7 +63,7 @@ def report_page(posterior: Posterior, record: dict[str, Any], *, progress: Progr
     records: dict[str, Any] = {
         "problem": problem_info(posterior.mdp, title),
         "draft": answer_record(posterior, draft=False, began=began - float(record.get("seconds", 0.0))),
-        "path": path_record(scale_path(table, config=PATH, seed=posterior.seed, progress=progress)),
+        "path": follow_path(table, seed=posterior.seed, progress=progress),
         "explain": explanation_record(posterior),
         "neighbours": neighbour_records(table),
     }

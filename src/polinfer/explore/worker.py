@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import msgspec
 
-from polinfer.analysis.reward_path import scale_path
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
 from polinfer.explore import answers, questions
@@ -195,11 +194,7 @@ class Solver:
     def _path(self, request: JobRequest, tell: Tell) -> Any:
 
         tell(0.0, "reward scales")
-        return answers.path_record(
-            scale_path(
-                self.problem(request), config=answers.PATH, seed=request.seed, progress=_teller(tell, "")
-            )
-        )
+        return answers.follow_path(self.problem(request), seed=request.seed, progress=_teller(tell, ""))
 
     def _vsmc(self, request: JobRequest, tell: Tell) -> Any:
         """Train the paper's method for a short while, its learning curve live."""

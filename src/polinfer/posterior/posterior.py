@@ -113,7 +113,8 @@ class Posterior:
         """Return the probability of each action in `state` for each seed, ``[seeds, A]``."""
         several = self._several(state)
         if several is not None:
-            return np.mean([np.exp(np.asarray(self._log_probs(jnp.asarray(row)))) for row in several], axis=0)
+            every = [np.exp(np.asarray(self._log_probs(jnp.asarray(row)))) for row in several]
+            return np.asarray(np.mean(every, axis=0), np.float32)
         return np.exp(self.log_probs_by_seed(state))
 
     def log_probs_by_seed(self, state: State) -> NDArray[np.float32]:

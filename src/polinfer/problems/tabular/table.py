@@ -373,6 +373,17 @@ class TabularMDP:
         found: dict[bytes, list[int]] = self.__dict__.get("_observed", {})
         return found
 
+    @property
+    def state_keys(self) -> tuple[str, ...] | None:
+        """What the states of a simulator are, written as Python literals; None where that cannot be done."""
+        found: tuple[str, ...] | None = self.__dict__.get("_state_keys")
+        return found
+
+    def with_state_keys(self, keys: tuple[str, ...] | None) -> TabularMDP:
+        """Attach what the states of the original problem are; this does not change equality."""
+        object.__setattr__(self, "_state_keys", keys)
+        return self
+
     def with_observed(self, observed: dict[bytes, list[int]]) -> TabularMDP:
         """Attach the rows of each observation; this does not change equality."""
         object.__setattr__(self, "_observed", observed)

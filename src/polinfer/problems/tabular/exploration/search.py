@@ -22,6 +22,7 @@ _ROUNDS = 2  # in which the others are given out
 _EVEN = 0.1  # of those, for every pair alike
 _STARTS = 4  # times the draws of a pair: draws of the first state
 _LEAST = 8
+_SCREEN = 6  # least draws by which two representatives of a state are compared
 _CHECKS = (32, 256, 2048)  # numbers of states after which is looked whether they are Markov
 
 
@@ -38,7 +39,7 @@ class _Search:
         self.draws, self.limit = options.draws, options.max_states
         self.parts: list[Drawn] = []
         self.sure: dict[tuple[int, int], bool] = {}  # the pairs that were drawn, and whether without chance
-        self.done = self.spent = self.compared = 0
+        self.done = self.spent = 0
         self.checked: dict[int, int] = {}  # states, by the number of representatives that were compared
         self.checks = list(_CHECKS)
 
@@ -104,7 +105,8 @@ class _Search:
             self.checked[state] = source.ways(state)
             for action in range(source.num_actions):
                 chance[row, action] = not self.sure.get((state, action), False)
-        parts, difference = check_alike(source, np.array(new, np.int64), chance)
+        screen = max(_SCREEN, self.draws // 16)
+        parts, difference = check_alike(source, np.array(new, np.int64), chance, screen)
         if difference is not None:
             raise refuse(source, difference)
         for part in parts:
@@ -118,7 +120,6 @@ class _Search:
             )
             self.parts.append(part.take(keep))
             self.spent += int(part.number.sum())
-            self.compared += int(part.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
 
     def _add_where_it_matters(self, starts: dict[int, int], left: int) -> None:
@@ -141,7 +142,7 @@ class _Search:
             self._report()
 
     def _spent_on_chance(self) -> int:
-        return self.spent - self.compared - sum(self.sure.values())
+        return self.spent - sum(self.sure.values())
 
     def _report(self) -> None:
         if self.progress is not None:
@@ -179,11 +180,8 @@ class _Search:
         }
         if told.ending_of is not None:
             options |= {"endings": told.endings, "ending_of": np.where(absorbing, told.ending_of, -1)}
-        return (
-            _made(rows, count, source, initial, absorbing, options)
-            .with_sources(told.sources)
-            .with_observed(told.observed)
-        )
+        table = _made(rows, count, source, initial, absorbing, options).with_sources(told.sources)
+        return table.with_observed(told.observed).with_state_keys(told.keys)
 
 
 def _made(
