@@ -17,6 +17,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
 from polinfer.core.protocol import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
 from polinfer.core.simulator import Simulator
+from polinfer.explore import opening as _opening  # noqa: F401 - makes `Posterior.explore` known
 from polinfer.methods import (
     METHODS,
     AutoConfig,

@@ -17,6 +17,7 @@ from rich.table import Table
 from polinfer.cli.certify import Certify
 from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
+from polinfer.cli.explore import Explore
 from polinfer.cli.listing import List
 from polinfer.cli.output import print_anywhere, remarks, tables
 from polinfer.cli.parser import parse
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Any] = {
     "compare": Compare,
     "path": Path,
     "explain": Explain,
+    "explore": Explore,
     "certify": Certify,
     "reproduce": Reproduce,
     "report": Report,

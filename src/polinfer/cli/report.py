@@ -11,10 +11,11 @@ from rich import box
 from rich.table import Table
 
 from polinfer.analysis.record import read_summary
-from polinfer.cli.output import OutputFlags, print_json, remarks, tables
+from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.run_tables import run_tables
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import write_json
+from polinfer.explore.report import write_report
 from polinfer.plots.run_page import write_run_page
 from polinfer.posterior.saving import CONFIG
 from polinfer.reproduce.budgets import BUDGETS, Budget, budget_named
@@ -23,7 +24,7 @@ from polinfer.reproduce.findings import Findings, as_json, gather
 from polinfer.reproduce.markdown import write_markdown
 from polinfer.reproduce.page import write_page
 from polinfer.reproduce.store import Store
-from polinfer.runs.folder import SUMMARY
+from polinfer.runs.folder import SUMMARY, load
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class Report(OutputFlags):
     """Which budget's results; by default the largest that is there."""
     out: Path | None = None
     """The page; report.html in the folder by default."""
+    interactive: bool = False
+    """Of a run on a table: a page to slide and click, with the views of 'polinfer explore' and no server.
+    The path over reward scales is computed for it."""
     markdown: Path | None = None
     """Write index.md, its figures and numbers.json into this folder, too."""
 
@@ -53,6 +57,8 @@ class Report(OutputFlags):
         if (self.results / CONFIG).is_file():
             self._report_run(page)
         else:
+            if self.interactive:
+                raise PolinferError(f"{self.results} is no run of 'polinfer plan'; leave out --interactive")
             self._report_paper(page)
         remarks().print(f"report: {page}", markup=False, soft_wrap=True)
 
@@ -65,7 +71,11 @@ class Report(OutputFlags):
                 f"{self.results}: this run has not finished; 'polinfer plan ... --resume' goes on with it"
             )
         record = read_summary(self.results / SUMMARY)
-        write_run_page(record, self.results, page)
+        if self.interactive:
+            with progress_bar() as progress:
+                write_report(load(self.results), record, page, progress=progress)
+        else:
+            write_run_page(record, self.results, page)
         if self.json:
             print_json(record | {"report": str(page)})
             return

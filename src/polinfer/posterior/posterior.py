@@ -22,6 +22,7 @@ from polinfer.exact.solution import PolicyPosterior
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.saving import save
 from polinfer.posterior.trace import Trace
+from polinfer.posterior.viewing import the_viewer
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.lookup import Lookup, native_action, split_observations
 from polinfer.problems.registry import Problem
@@ -259,6 +260,18 @@ class Posterior(Shown):
     def save(self, folder: str | Path) -> None:
         """Write this posterior into `folder`; `polinfer.load` reads it back."""
         save(self, folder)
+
+    def explore(self, *, port: int | None = None, open_browser: bool = True) -> None:
+        """Show this posterior in the browser, until it is interrupted; needs the extra ``explore``.
+
+        Parameters
+        ----------
+        port
+            The port of the server, on this machine only; a free one by default.
+        open_browser
+            Open the page; its address is printed in any case.
+        """
+        the_viewer()(self, port=port, open_browser=open_browser)
 
 
 def _masked_log_softmax(logits: NDArray[np.float32], legal: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -1,0 +1,446 @@
+// @ts-check
+/** The page: one state (it is in the address), what was computed for it, and the views that draw both. */
+
+import { fromHash, toHash } from "./model/address.js";
+import { answerOf, infoOf, pathOf, policyOf } from "./model/records.js";
+import { namedPolicy, percent, shownPolicy } from "./model/shown.js";
+import { AskView } from "./views/ask.js";
+import { CompareView } from "./views/compare.js";
+import { h, replace } from "./views/dom.js";
+import { Editor } from "./views/editor.js";
+import { GridView } from "./views/grid.js";
+import { JudgeView } from "./views/judge.js";
+import { ListView } from "./views/list.js";
+import { CardsView, GraphView, RoadsView } from "./views/nodes.js";
+import { Slider } from "./views/slider.js";
+import { TakeAwayView } from "./views/takeaway.js";
+import { WatchView } from "./views/watch.js";
+
+const TABS = [["ask", "Ask"], ["watch", "Watch"], ["compare", "Compare"], ["judge", "Judge"], ["take", "Take away"]];
+const STAGES = { problem: "reading the problem", draft: "first answer", path: "reward scales", answer: "posterior", explain: "reasons", certificate: "certificate", neighbours: "neighbours", vsmc: "VSMC", given: "conditional posterior" };
+
+export class App {
+  /** @param {HTMLElement} root @param {any} client */
+  constructor(root, client) {
+    this.root = root;
+    this.client = client;
+    /** @type {import("./model/address.js").State} */ this.state = fromHash("", { type: "named", name: "gridworld/multimodal" });
+    /** @type {import("./model/types.js").Info|null} */ this.info = null;
+    this.data = emptyData();
+    this.stale = false;
+    this.epoch = 0;
+    /** @type {Object<string, string>} */ this.failed = {};
+    /** @type {any} */ this.limits = { max_side: 30 };
+    /** @type {any} */ this.picture = null;
+    /** @type {Editor|null} */ this.editor = null;
+    /** @type {Map<string, string>} */ this.running = new Map();
+    this.frame = 0;
+    this.timer = 0;
+  }
+
+  async start() {
+    try {
+      this.limits = await this.client.start();
+    } catch (error) {
+      replace(this.root, h("p", { class: "alone" }, /** @type {Error} */ (error).message));
+      return;
+    }
+    this.client.onAlive = (/** @type {boolean} */ alive) => this._alive(alive);
+    this.client.onState = (/** @type {any} */ state) => this._progress(state);
+    this._build();
+    this.state = fromHash(location.hash, this.limits.problem);
+    history.replaceState(null, "", toHash(this.state));
+    addEventListener("popstate", () => this._restore());
+    addEventListener("keydown", (event) => this._key(event));
+    await this.load();
+  }
+
+  _build() {
+    this.editor = new Editor(this);
+    this.slider = new Slider(this);
+    this.views = /** @type {Object<string, any>} */ ({ ask: new AskView(this), watch: new WatchView(this), compare: new CompareView(this), judge: new JudgeView(this), take: new TakeAwayView(this) });
+    this.pictures = /** @type {Object<string, any>} */ ({ grid: new GridView(this), cards: new CardsView(this), map: new RoadsView(this), graph: new GraphView(this), list: new ListView(this) });
+    const options = Object.entries(this.limits.presets ?? {});
+    const others = (this.limits.names ?? []).filter((/** @type {string} */ name) => !(name in this.limits.presets));
+    this.presets = h("select", { id: "preset", "aria-label": "Problem", disabled: !this.client.live, onchange: () => this._preset() },
+      h("option", { value: "" }, this.limits.title || "your map"),
+      h("optgroup", { label: "Presets" }, options.map(([name, title]) => h("option", { value: name }, title))),
+      h("optgroup", { label: "More" }, others.map((/** @type {string} */ name) => h("option", { value: name }, name))));
+    this.title = h("p", { class: "title" });
+    this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.status = h("div", { class: "status", role: "status", "aria-live": "polite" });
+    this.speech = h("p", { class: "unseen", "aria-live": "polite" });
+    this.stage = h("div", { class: "stage" });
+    this.kinds = h("div", { class: "switch", role: "group", "aria-label": "View" },
+      ["picture", "list"].map((name) => h("button", { id: `view-${name}`, "aria-pressed": false, onclick: () => this.set({ view: name }) }, name === "picture" ? "Picture" : "List")));
+    this.tabs = h("div", { class: "tabs", role: "tablist" }, TABS.map(([name, title]) =>
+      h("button", { role: "tab", id: `tab-${name}`, "aria-controls": "side", onclick: () => this.set({ tab: name }), onkeydown: (/** @type {KeyboardEvent} */ event) => this._tabKey(event) }, title)));
+    this.side = h("div", { id: "side", role: "tabpanel", tabindex: -1 });
+    this.theme = h("button", { class: "icon", id: "theme", title: "Light or dark", "aria-label": "Light or dark", onclick: () => this._theme() }, "◐");
+    try {
+      const kept = localStorage.getItem("polinfer-theme");
+      if (kept) document.documentElement.dataset.theme = kept;
+    } catch { /* a page opened from a file may have no storage */ }
+    replace(this.root,
+      h("header", {}, h("h1", {}, "polinfer ", h("span", {}, "explore")), this.presets, this.title, h("span", { class: "grow" }), this.status, this.theme),
+      this.banner,
+      h("main", {}, this.editor.element,
+        h("div", { class: "centre" }, h("div", { class: "caption" }, (this.caption = h("p", { class: "soft" })), this.kinds), this.stage, this.slider.element),
+        h("section", { class: "side", "aria-label": "Questions" }, this.tabs, this.side)),
+      this.speech);
+  }
+
+  /** Compute what the state asks for; what was computed before stays, grey, until the new answer is there. */
+  async load() {
+    const epoch = ++this.epoch;
+    this.stale = true;
+    this.failed = {};
+    if (!this.banner.dataset.gone) this.banner.hidden = true;
+    this.draw();
+    try {
+      const info = infoOf(await this._ask("problem"));
+      if (epoch !== this.epoch) return;
+      this.next = info;
+      const answer = answerOf(await this._ask("draft"));
+      if (epoch !== this.epoch) return;
+      this.info = info;
+      this.data = emptyData();
+      this.data.answer = answer;
+      this.stale = false;
+      if (this.state.select !== null && !info.states[this.state.select]) this.state.select = null;
+      this.state.given = this.state.given.filter(([s, a]) => info.choices.has(s) && info.actions[a] !== undefined);
+      this.draw();
+      this._more(epoch);
+    } catch (error) {
+      if (epoch === this.epoch) this._fail("problem", /** @type {any} */ (error));
+    }
+  }
+
+  /** Ask for what follows the first answer: the server does it one by one. @param {number} epoch */
+  _more(epoch) {
+    const keep = (/** @type {(record: any) => void} */ use) => (/** @type {any} */ record) => {
+      if (epoch !== this.epoch) return;
+      use(record);
+      this.draw();
+    };
+    const fail = (/** @type {string} */ kind) => (/** @type {any} */ error) => epoch === this.epoch && this._fail(kind, error);
+    this._ask("path").then(keep((record) => { this.data.path = pathOf(record); this._agree(); })).catch(fail("path"));
+    const explain = () => this._ask("explain").then(keep((record) => { this.data.explanation = record; })).catch(fail("explain"));
+    if (!this.data.answer?.draft) explain();
+    else {
+      this._ask("answer").then(keep((record) => {
+        this.data.answer = answerOf(record);
+        this._agree();
+        explain();
+      })).catch(fail("answer"));
+    }
+    this._lazy();
+  }
+
+  /** At scale 1 the path says what the answer says, which was computed more precisely. */
+  _agree() {
+    const { path, answer } = this.data;
+    const at = path?.points.findIndex((point) => Math.abs(Math.log(point.scale)) < 1e-9) ?? -1;
+    if (!path || !answer || answer.draft || at < 0) return;
+    const points = [...path.points];
+    points[at] = {
+      ...points[at],
+      executed: answer.executed,
+      returned_stderr: 0,
+      log_evidence: answer.log_evidence ?? points[at].log_evidence,
+      log_evidence_stderr: answer.log_evidence_stderr ?? 0,
+      posterior_entropy: answer.posterior_entropy ?? points[at].posterior_entropy,
+    };
+    this.data.path = { ...path, points };
+  }
+
+  /** Ask for what the open tab and the address need. */
+  _lazy() {
+    if (!this.info || this.stale) return;
+    const { state, data } = this;
+    const named = [state.shown, state.against].some((name) => name && name !== "posterior" && name !== "soft");
+    if ((state.tab === "compare" || named) && data.neighboursScale !== state.scale && !this.sliding) {
+      const scale = state.scale;
+      data.neighboursScale = scale;
+      this.fetch("neighbours", { scale });
+    }
+    if (state.tab === "judge" && !data.certificate && !this.failed.certificate) this.fetch("certificate");
+    const wanted = state.given.length ? JSON.stringify([state.given, state.scale]) : "";
+    if (wanted !== data.givenFor) {
+      data.given = null;
+      data.givenFor = wanted;
+      if (wanted) this.fetch("given", { given: state.given, scale: state.scale });
+    }
+  }
+
+  /** @param {string} kind @param {Object<string, any>} [more] @param {(state: any) => void} [onProgress] */
+  async fetch(kind, more = {}, onProgress = undefined) {
+    const epoch = this.epoch;
+    const wanted = this.data.givenFor;
+    delete this.failed[kind];
+    try {
+      const record = await this._ask(kind, more, onProgress);
+      if (epoch !== this.epoch || (kind === "given" && wanted !== this.data.givenFor)) return;
+      if (kind === "given") this.data.given = answerOf(record);
+      else if (kind === "neighbours") this.data.neighbours = record.map(policyOf);
+      else if (kind === "vsmc") this.data.vsmc = policyOf(record);
+      else /** @type {any} */ (this.data)[kind] = record;
+    } catch (error) {
+      if (epoch === this.epoch) this._fail(kind, /** @type {any} */ (error));
+    }
+    this.draw();
+  }
+
+  /** @param {string} kind @param {Object<string, any>} [more] @param {(state: any) => void} [onProgress] */
+  _ask(kind, more = {}, onProgress = undefined) {
+    return this.client.ask({ kind, problem: this.state.problem, ...more }, onProgress);
+  }
+
+  /** @param {string} kind @param {{message: string, cancelled?: boolean}} error */
+  _fail(kind, error) {
+    if (error.cancelled && this.client.live) return;
+    this.failed[kind] = error.message;
+    if (["problem", "path", "answer"].includes(kind) && !error.cancelled) this.complain(error.message);
+    this.draw();
+  }
+
+  /** @param {string} sentence */
+  complain(sentence) {
+    this.banner.hidden = false;
+    replace(this.banner, sentence.charAt(0).toUpperCase() + sentence.slice(1), /[.!?]$/.test(sentence) ? "" : ".",
+      h("button", { class: "plain", "aria-label": "Close", onclick: () => { this.banner.hidden = true; } }, "✕"));
+  }
+
+  /** @param {boolean} alive */
+  _alive(alive) {
+    document.body.classList.toggle("gone", !alive);
+    if (!alive) {
+      this.running.clear();
+      this._status();
+      this.complain("The server has stopped. What you see stays; to go on, start polinfer explore again and open the address that it prints.");
+      this.banner.dataset.gone = "yes";
+    } else if (this.banner.dataset.gone) {
+      delete this.banner.dataset.gone;
+      this.banner.hidden = true;
+    }
+  }
+
+  /** @param {any} state */
+  _progress(state) {
+    if (state.state === "running") {
+      const share = state.done > 0 ? ` ${Math.round(100 * state.done)}%` : state.note ? ` (${state.note})` : "";
+      this.running.set(state.key, `${/** @type {any} */ (STAGES)[state.kind] ?? state.kind}${share}`);
+    } else this.running.delete(state.key);
+    this._status();
+  }
+
+  _status() {
+    const words = [...this.running.values()];
+    this.status.classList.toggle("busy", words.length > 0);
+    const done = this.data.answer ? (this.data.answer.draft ? "first answer" : `${this.data.answer.method}, done`) : "";
+    this.status.textContent = words.length ? words.join(", ") : done;
+  }
+
+  // What the views may do.
+
+  /** @param {Partial<import("./model/address.js").State>} change */
+  set(change) {
+    Object.assign(this.state, change);
+    this.remember();
+    this.draw();
+  }
+
+  /** Put the state into the address, as a place to come back to. */
+  remember() {
+    const hash = toHash(this.state);
+    if (hash !== location.hash) history.pushState(null, "", hash);
+  }
+
+  /** @param {any} problem @param {Object<string, any>} [more] */
+  open(problem, more = {}) {
+    Object.assign(this.state, { problem, select: null, given: [], scale: 1, shown: "posterior", against: "", ...more });
+    this.remember();
+    this.load();
+  }
+
+  /** A change of the map: shown at once, solved shortly after. @param {any} problem @param {boolean} [now] */
+  edit(problem, now = false) {
+    this.state.problem = problem;
+    this.state.given = [];
+    this.stale = true;
+    if (now) this.remember();
+    else history.replaceState(null, "", toHash(this.state));
+    this.draw();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.load(), 250);
+  }
+
+  /** @param {number} s */
+  select(s) {
+    this.set({ select: s < 0 ? null : s, tab: this.state.tab === "watch" || this.state.tab === "compare" ? this.state.tab : "ask" });
+    if (this.info && s >= 0) this.say(`${this.info.states[s]}. ${this.describe(s)}`);
+  }
+
+  /** @param {number} s @param {number|null} a */
+  give(s, a) {
+    const kept = this.state.given.filter((pair) => pair[0] !== s);
+    this.set({ given: a === null ? kept : [...kept, [s, a]], shown: "posterior" });
+  }
+
+  /** @param {number} scale */
+  slide(scale) {
+    this.sliding = true;
+    this.state.scale = scale;
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.drawPicture();
+      this.slider?.draw();
+    });
+  }
+
+  /** @param {number} alpha */
+  slideAlpha(alpha) {
+    this.sliding = true;
+    this.state.alpha = alpha;
+    this.state.shown = "soft";
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.drawPicture());
+  }
+
+  /** Sliding has ended. */
+  settle() {
+    this.sliding = false;
+    this.remember();
+    this.draw();
+  }
+
+  shown() {
+    return shownPolicy(this);
+  }
+
+  against() {
+    return namedPolicy(this, this.state.against);
+  }
+
+  /** @param {number} s @returns {import("./model/types.js").Choice|undefined} */
+  choiceOf(s) {
+    return this.data.explanation?.choices.find((/** @type {any} */ choice) => choice.state === s);
+  }
+
+  /** @param {number} s */
+  describe(s) {
+    const shown = this.shown();
+    if (!this.info || !shown) return "";
+    if (this.info.absorbing.has(s)) return "The episode ends here.";
+    const count = this.info.actions.length;
+    return this.info.actions.map((name, a) => ({ name, p: shown.policy.policy[s * count + a] }))
+      .filter((one) => one.p > 0.004).sort((a, b) => b.p - a.p).slice(0, 5).map((one) => `${one.name} ${percent(one.p)}`).join(", ");
+  }
+
+  /** For screen readers. @param {string} words */
+  say(words) {
+    if (this.speech) this.speech.textContent = words;
+  }
+
+  // Drawing.
+
+  draw() {
+    if (!this.editor) return;
+    this._lazy();
+    this.drawPicture();
+    this.slider?.draw();
+    this.editor.draw();
+    for (const tab of this.tabs.children) {
+      const on = tab.id === `tab-${this.state.tab}`;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+    }
+    for (const button of this.kinds.children) button.setAttribute("aria-pressed", String(button.id === `view-${this.state.view}`));
+    const view = this.views?.[this.state.tab] ?? this.views?.ask;
+    if (this.side.firstChild !== view.element) replace(this.side, view.element);
+    const focused = document.activeElement?.id;
+    view.draw();
+    if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus({ preventScroll: true });
+    const name = this.state.problem?.type === "named" ? this.state.problem.name : "";
+    this.presets.value = name;
+    this._title();
+    this._status();
+  }
+
+  drawPicture() {
+    const grid = this.state.problem?.type === "grid";
+    const kind = this.state.view === "list" ? "list" : grid ? "grid" : this.info?.picture.kind ?? "grid";
+    const view = this.pictures?.[kind];
+    if (this.picture !== view) {
+      this.picture = view;
+      replace(this.stage, view.element);
+    }
+    view.draw();
+    if (this.state.tab !== "watch") view.agentAt(null);
+    const shown = this.shown();
+    const against = this.state.against ? `, against ${this.against()?.label ?? this.state.against}` : "";
+    this.caption.textContent = this.stale && this.info ? "solving; the grey answer is the old one" : this.stale ? "solving …" : shown ? shown.label + against : "";
+    view.element.setAttribute("aria-label", `${this.caption.textContent}; arrow keys move, Enter chooses`);
+  }
+
+  _title() {
+    const info = this.info;
+    if (!info) return;
+    const policies = info.log_policies < 25 ? Math.round(Math.exp(info.log_policies)).toLocaleString("en") : `10^${Math.round(info.log_policies / Math.LN10)}`;
+    this.title.textContent = `${info.states.length.toLocaleString("en")} states, ${policies} policies, ${info.horizon} steps`;
+  }
+
+  _preset() {
+    const name = this.presets.value;
+    if (name) this.open({ type: "named", name }, name === "continuation" ? { tab: "compare" } : {});
+    else this.open(this.limits.problem.type === "named" ? this.editor?.grid ?? this.limits.problem : this.limits.problem);
+  }
+
+  _restore() {
+    const before = JSON.stringify(this.state.problem);
+    this.state = fromHash(location.hash, this.limits.problem);
+    if (JSON.stringify(this.state.problem) !== before) this.load();
+    else this.draw();
+  }
+
+  _theme() {
+    const dark = document.documentElement.dataset.theme
+      ? document.documentElement.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+    try {
+      localStorage.setItem("polinfer-theme", document.documentElement.dataset.theme);
+    } catch { /* not kept, then */ }
+  }
+
+  /** @param {KeyboardEvent} event */
+  _key(event) {
+    if (event.target instanceof HTMLInputElement && event.target.type !== "range" && event.target.type !== "radio") return;
+    if (event.target instanceof HTMLSelectElement) return;
+    if (this.editor?.key(event)) event.preventDefault();
+  }
+
+  /** @param {KeyboardEvent} event */
+  _tabKey(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    const at = TABS.findIndex(([name]) => name === this.state.tab);
+    const next = TABS[(at + step + TABS.length) % TABS.length][0];
+    this.set({ tab: next });
+    document.getElementById(`tab-${next}`)?.focus();
+  }
+}
+
+function emptyData() {
+  return {
+    /** @type {import("./model/types.js").Answer|null} */ answer: null,
+    /** @type {import("./model/types.js").Path|null} */ path: null,
+    /** @type {any} */ explanation: null,
+    /** @type {any} */ certificate: null,
+    /** @type {import("./model/types.js").Policy[]|null} */ neighbours: null,
+    /** @type {number|null} */ neighboursScale: null,
+    /** @type {import("./model/types.js").Policy|null} */ vsmc: null,
+    /** @type {import("./model/types.js").Answer|null} */ given: null,
+    givenFor: "",
+  };
+}

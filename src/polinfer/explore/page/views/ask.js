@@ -1,0 +1,127 @@
+// @ts-check
+/** Questions about one state: its probabilities, the posterior given a choice, two choices together, and why. */
+
+import { chance } from "../model/draws.js";
+import { fmt, namedPolicy, percent, withError } from "../model/shown.js";
+import { h, replace } from "./dom.js";
+
+const VERDICTS = { clear: "● clear", leaning: "◐ leaning", "toss-up": "◆ toss-up" };
+
+export class AskView {
+  /** @param {import("../app.js").App} app */
+  constructor(app) {
+    this.app = app;
+    this.element = h("div", { class: "panel" });
+  }
+
+  draw() {
+    const { app } = this;
+    const { info, state } = app;
+    const s = state.select;
+    if (!info) return replace(this.element, h("p", { class: "soft" }, "…"));
+    if (s === null || !info.states[s]) {
+      return replace(this.element,
+        h("h2", {}, "Ask about a state"),
+        h("p", {}, "Click a cell, or move with the arrow keys and press Enter. You then see how probable each action is, " +
+          "and can ask: ", h("em", {}, "if it went right here, what would it do elsewhere?")),
+        this._given(), this._legend());
+    }
+    replace(this.element, this._state(s), this._given(), this._why(s));
+  }
+
+  /** @param {number} s */
+  _state(s) {
+    const { app } = this;
+    const info = /** @type {import("../model/types.js").Info} */ (app.info);
+    const shown = app.shown();
+    const base = namedPolicy(app, "posterior");
+    const title = h("h2", {}, info.states[s], app.choiceOf(s) && h("span", { class: `chip ${app.choiceOf(s)?.verdict}` },
+      /** @type {any} */ (VERDICTS)[app.choiceOf(s)?.verdict ?? ""]));
+    if (info.absorbing.has(s)) return h("div", {}, title, h("p", { class: "soft" }, "The episode ends here."));
+    if (!shown) return h("div", {}, title);
+    const actions = info.actions.length;
+    const order = info.actions.map((_, a) => a).filter((a) => !info.illegal.has(`${s},${a}`));
+    order.sort((a, b) => shown.policy.policy[s * actions + b] - shown.policy.policy[s * actions + a]);
+    const given = app.state.given;
+    const here = given.find((pair) => pair[0] === s);
+    const others = given.filter((pair) => pair[0] !== s);
+    const rows = order.map((a) => {
+      const p = shown.policy.policy[s * actions + a];
+      const error = shown.stderr?.[s * actions + a] ?? 0;
+      const before = given.length && base ? base.policy.policy[s * actions + a] : null;
+      const bar = h("div", { class: "bar", role: "img", "aria-label": `${info.actions[a]} ${percent(p)}${error ? ` plus or minus ${percent(error)}` : ""}` });
+      bar.append(part("full", 0, p));
+      if (error > 0.002) bar.append(part("whisker", Math.max(0, p - error), Math.min(1, p + error)));
+      if (before !== null) bar.append(part("before", Math.max(0, before - 0.004), before + 0.004));
+      const both = others.length && app.data.answer && app.state.scale === 1 ? chance(app.data.answer, info, [...others, [s, a]]) : null;
+      const on = here?.[1] === a;
+      return h("div", { class: "action" },
+        h("span", { class: "name" }, info.actions[a]), bar,
+        h("span", { class: "number" }, percent(p), error > 0.002 && h("small", {}, ` ±${(100 * error).toFixed(1)}`)),
+        h("button", {
+          class: "give", "aria-pressed": on, title: `The posterior given that it goes ${info.actions[a]} here`,
+          onclick: () => app.give(s, on ? null : a),
+        }, on ? "given ✕" : "if it does"),
+        both && h("small", { class: "both" }, `with the choices given: ${percent(both.share)} of all policies do both`));
+    });
+    return h("div", {}, title,
+      shown.label !== "posterior" && h("p", { class: "soft" }, shown.label),
+      h("div", { class: "actions" }, rows),
+      given.length > 0 && h("p", { class: "soft" }, "The thin line is the probability before anything was given."));
+  }
+
+  _given() {
+    const { app } = this;
+    const info = app.info;
+    if (!app.state.given.length || !info) return null;
+    const found = app.data.given;
+    const quick = app.data.answer && app.state.scale === 1 ? chance(app.data.answer, info, app.state.given) : null;
+    const share = found?.chance ?? quick?.share ?? null;
+    const error = found ? found.chance_stderr : quick?.stderr ?? null;
+    return h("div", { class: "card given", "data-ready": found ? "yes" : "no" },
+      h("h3", {}, "Given that it goes"),
+      h("ul", { class: "chips" }, app.state.given.map(([s, a]) => h("li", {},
+        h("button", { class: "chip", title: "Take this back", onclick: () => app.give(s, null) }, `${info.actions[a]} in ${info.states[s]} ✕`)))),
+      share !== null && h("p", {}, h("strong", {}, percent(share)), error ? ` (± ${(100 * error).toFixed(1)})` : "",
+        app.state.given.length > 1 ? " of the policies make all of these choices." : " of the policies do this.",
+        found ? ` Return then: ${withError(found.executed.returned, null)}.` : ""),
+      !found && h("p", { class: "soft" }, app.failed.given || "computing the conditional posterior …"));
+  }
+
+  /** @param {number} s */
+  _why(s) {
+    const { app } = this;
+    const info = app.info;
+    const choice = app.choiceOf(s);
+    if (!info || !choice) return app.data.explanation || !app.client.live ? null : h("p", { class: "soft" }, app.failed.explain || "");
+    const best = choice.actions.reduce((a, b) => (a.loss <= b.loss ? a : b));
+    const second = choice.actions.filter((one) => one !== best).sort((a, b) => a.loss - b.loss)[0];
+    return h("div", { class: "card" },
+      h("h3", {}, "Why"),
+      h("p", {}, `Visited ${fmt(choice.visits)} times an episode. With ${info.actions[best.action]} here and the policy as it is elsewhere, ` +
+        `an episode returns ${fmt(best.returned)}`, second && `; the second best, ${info.actions[second.action]}, costs ${fmt(second.loss, 2)}`, "."),
+      choice.disagrees && h("p", {}, "The most probable action is not the best one: the policies that reach this state differ elsewhere, too."),
+      h("table", { class: "small" }, h("thead", {}, h("tr", {}, ["action", "return", "regret"].map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", {}, choice.actions.map((one) => h("tr", {}, h("th", { scope: "row" }, info.actions[one.action]),
+          h("td", {}, fmt(one.returned)), h("td", {}, fmt(one.loss, 2)))))),
+      app.state.scale !== 1 && h("p", { class: "soft" }, "At reward scale 1."));
+  }
+
+  _legend() {
+    return h("div", { class: "card legend" },
+      h("h3", {}, "How to read the picture"),
+      h("dl", {},
+        h("dt", {}, h("i", { class: "key beamkey" })), h("dd", {}, "a beam is as long as the action is probable"),
+        h("dt", {}, h("i", { class: "key visitskey" })), h("dd", {}, "the darker, the more often visited"),
+        h("dt", {}, h("i", { class: "key ringkey" })), h("dd", {}, "a dashed ring: standard error, wider is less sure"),
+        h("dt", {}, h("i", { class: "key evenkey" }, "◆")), h("dd", {}, "toss-up: the two best actions are within 10 points")));
+  }
+}
+
+/** @param {string} name @param {number} from @param {number} to */
+function part(name, from, to) {
+  const element = h("i", { class: name });
+  element.style.left = `${100 * from}%`;
+  element.style.width = `${100 * Math.max(0, to - from)}%`;
+  return element;
+}

@@ -1,0 +1,37 @@
+// @ts-check
+/** Making elements.  Text is always set as text, never as markup. */
+
+/** @typedef {Node|string|number|null|undefined|false} Child */
+
+/**
+ * @param {string} tag @param {Object<string, any>} [attributes] @param {...(Child|Child[])} children
+ * @returns {any}
+ */
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/**
+ * @param {string} tag @param {Object<string, any>} [attributes] @param {...(Child|Child[])} children
+ * @returns {any}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+/** @param {any} element @param {Object<string, any>} attributes @param {any[]} children */
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** @param {Element} parent @param {...(Child|Child[])} children */
+export function replace(parent, ...children) {
+  const kept = /** @type {any[]} */ (children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  parent.replaceChildren(...kept);
+}

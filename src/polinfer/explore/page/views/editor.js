@@ -1,0 +1,176 @@
+// @ts-check
+/** Drawing: kinds of cells, sizes, slip, horizon and rewards; undo and redo; maps in the project's own format. */
+
+import { History, KINDS, paint, parse, resize, rowsOf } from "../model/maps.js";
+import { download } from "./takeaway.js";
+import { h, replace } from "./dom.js";
+
+const FIELDS = [
+  ["success_prob", "Success", 0, 1, 0.05, 0.8],
+  ["horizon", "Steps at most", 1, 1000, 1, 20],
+  ["goal_reward", "Goal pays", -100, 100, 0.5, 5],
+  ["swamp_reward", "Swamp pays", -100, 100, 0.5, -5],
+  ["gravel_reward", "Gravel pays", -100, 100, 0.5, -1],
+  ["step_reward", "A step pays", -10, 10, 0.05, -0.1],
+  ["reward_scale", "All rewards ×", 0.01, 1000, 0.1, 1],
+];
+
+export class Editor {
+  /** @param {import("../app.js").App} app */
+  constructor(app) {
+    this.app = app;
+    this.tool = "";
+    this.history = new History();
+    /** @type {import("../model/types.js").ProblemRequest|null} */ this.before = null;
+    this.element = h("aside", { class: "editor", "aria-label": "Draw" });
+    this.file = h("input", { type: "file", accept: ".txt,.map,.json,text/plain", hidden: true, "aria-hidden": true, onchange: () => this._open() });
+    this.drawn = "";
+  }
+
+  /** The problem as a map, if it is one. @returns {any} */
+  get grid() {
+    const { state, info } = this.app;
+    if (state.problem?.type === "grid") return state.problem;
+    return info?.grid ? { ...info.grid, type: "grid" } : null;
+  }
+
+  draw() {
+    const grid = this.grid;
+    const focused = document.activeElement?.id;
+    const signature = JSON.stringify([grid, this.tool, this.history.past.length, this.history.future.length, this.app.info?.title, this.app.info?.states.length]);
+    if (signature === this.drawn) return;
+    this.drawn = signature;
+    replace(this.element, grid ? this._tools(grid) : this._facts(), this.file);
+    if (focused) document.getElementById(focused)?.focus();
+  }
+
+  /** @param {any} grid */
+  _tools(grid) {
+    const rows = rowsOf(grid.map);
+    const live = this.app.client.live;
+    const size = (/** @type {string} */ id, /** @type {string} */ name, /** @type {number} */ value, /** @type {(n: number) => string} */ change) =>
+      h("label", {}, h("span", { class: "unseen" }, name), h("input", { id, type: "number", class: "short", min: 1, max: this.app.limits.max_side, value, disabled: !live,
+        onchange: (/** @type {any} */ event) => this._change({ map: change(clamp(Number(event.target.value), 1, this.app.limits.max_side)) }) }));
+    return [
+      h("h2", {}, "Draw"),
+      h("div", { class: "tools", role: "radiogroup", "aria-label": "Tool" },
+        h("button", { id: "tool-look", role: "radio", "aria-checked": !this.tool, class: "tool", onclick: () => this._choose(""), title: "Key 0" },
+          h("i", { class: "swatch look" }, "☞"), "ask about cells"),
+        KINDS.map((kind) => h("button", { id: `tool-${kind.name}`, role: "radio", "aria-checked": this.tool === kind.letter, class: "tool", disabled: !live,
+          onclick: () => this._choose(kind.letter), title: `Key ${kind.key}` },
+          h("i", { class: `swatch ${kind.name}` }, { R: "⁘", W: "≈", G: "★", "#": "▦", S: "S" }[kind.letter] ?? ""), kind.name))),
+      h("div", { class: "row" },
+        h("button", { id: "undo", disabled: !this.history.past.length, onclick: () => this.undo(), title: "Ctrl+Z" }, "↶ Undo"),
+        h("button", { id: "redo", disabled: !this.history.future.length, onclick: () => this.redo(), title: "Ctrl+Y" }, "↷ Redo")),
+      h("div", { class: "fields" },
+        h("div", { class: "size" }, "Size ", size("wide", "columns", rows[0].length, (n) => resize(grid.map, n, rows.length)), "×",
+          size("tall", "rows", rows.length, (n) => resize(grid.map, rows[0].length, n))),
+        FIELDS.map(([name, title, low, high, step, standard]) => h("label", {}, title,
+          h("input", { id: `field-${name}`, type: "number", class: "short", min: low, max: high, step, value: grid[name] ?? standard, disabled: !live,
+            onchange: (/** @type {any} */ event) => this._change({ [name]: clamp(Number(event.target.value), Number(low), Number(high), name === "horizon") }) })))),
+      h("div", { class: "row" },
+        h("button", { disabled: !live, onclick: () => this.file.click() }, "Open …"),
+        h("button", { onclick: () => download("map.txt", new Blob([grid.map + "\n"], { type: "text/plain" })) }, "Save map")),
+    ];
+  }
+
+  _facts() {
+    const { info } = this.app;
+    return [
+      h("h2", {}, "Problem"),
+      info && h("dl", { class: "numbers" },
+        h("dt", {}, "states"), h("dd", {}, info.states.length.toLocaleString("en")),
+        h("dt", {}, "actions"), h("dd", {}, info.actions.length),
+        h("dt", {}, "steps at most"), h("dd", {}, info.horizon),
+        h("dt", {}, "policies"), h("dd", {}, info.log_policies < 30 ? Math.round(Math.exp(info.log_policies)).toLocaleString("en") : `10^${Math.round(info.log_policies / Math.LN10)}`)),
+      h("p", { class: "soft" }, "Choose a grid preset above to draw, or open a map or a table."),
+      h("div", { class: "row" }, h("button", { disabled: !this.app.client.live, onclick: () => this.file.click() }, "Open …")),
+    ];
+  }
+
+  /** @param {string} letter */
+  _choose(letter) {
+    this.tool = letter;
+    this.draw();
+    this.app.drawPicture();
+  }
+
+  /** @param {number} x @param {number} y */
+  paint(x, y) {
+    const grid = this.grid;
+    if (!grid || !this.tool || !this.app.client.live) return;
+    const map = paint(grid.map, x, y, this.tool);
+    if (map === grid.map) return;
+    this.before ??= grid;
+    this.app.edit({ ...grid, map });
+  }
+
+  /** A stroke has ended: it is undone as one. */
+  release() {
+    if (!this.before) return;
+    this.history.push(this.before);
+    this.before = null;
+    this.app.remember();
+    this.draw();
+  }
+
+  /** @param {Object<string, any>} change */
+  _change(change) {
+    const grid = this.grid;
+    if (!grid || Object.entries(change).every(([name, value]) => grid[name] === value)) return;
+    this.history.push(grid);
+    this.app.edit({ ...grid, ...change });
+    this.app.remember();
+    this.draw();
+  }
+
+  undo() {
+    const found = this.grid && this.history.undo(this.grid);
+    if (found) this.app.edit(found, true);
+  }
+
+  redo() {
+    const found = this.grid && this.history.redo(this.grid);
+    if (found) this.app.edit(found, true);
+  }
+
+  async _open() {
+    const file = this.file.files[0];
+    this.file.value = "";
+    if (!file) return;
+    try {
+      if (file.size > 2 * 1024 * 1024) throw new Error("The file is larger than 2 MB.");
+      const text = await file.text();
+      if (file.name.endsWith(".json")) this.app.open(await this.app.client.openTable(text));
+      else {
+        const map = parse(text, this.app.limits.max_side);
+        const rows = rowsOf(map);
+        this.app.open({ type: "grid", map, horizon: 5 * Math.max(rows.length, rows[0].length) });
+      }
+    } catch (error) {
+      this.app.complain(/** @type {Error} */ (error).message);
+    }
+  }
+
+  /** @param {KeyboardEvent} event @returns {boolean} whether it was ours */
+  key(event) {
+    if ((event.ctrlKey || event.metaKey) && !event.altKey) {
+      const letter = event.key.toLowerCase();
+      if (letter === "z" && !event.shiftKey) this.undo();
+      else if (letter === "y" || (letter === "z" && event.shiftKey)) this.redo();
+      else return false;
+      return true;
+    }
+    if (event.altKey || !this.grid) return false;
+    const kind = KINDS.find((one) => one.key === event.key);
+    if (!kind && event.key !== "0" && event.key !== "Escape") return false;
+    this._choose(kind ? kind.letter : "");
+    return true;
+  }
+}
+
+/** @param {number} value @param {number} low @param {number} high @param {boolean} [whole] */
+function clamp(value, low, high, whole = high >= 30 && low === 1) {
+  const inside = Math.min(high, Math.max(low, Number.isFinite(value) ? value : low));
+  return whole ? Math.round(inside) : inside;
+}

@@ -1,0 +1,209 @@
+// @ts-check
+/** Problems that are no grid: Tireworld's map, Blackjack's chart, and graphs of other tables. */
+
+import { isEven, percent, variation } from "../model/shown.js";
+import { svg } from "./dom.js";
+
+/** @typedef {import("../app.js").App} App */
+
+class Drawing {
+  /** @param {App} app @param {string} kind */
+  constructor(app, kind) {
+    this.app = app;
+    this.element = svg("svg", { class: `picture ${kind}`, tabindex: 0, role: "application" });
+    this.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this._key(event));
+  }
+
+  agentAt(/** @type {number|null} */ _state) {}
+
+  /** @param {KeyboardEvent} event */
+  _key(event) {
+    const info = this.app.info;
+    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    if (!info || step === undefined) return;
+    const count = info.states.length;
+    this.app.select(((this.app.state.select ?? -step) + step + count) % count);
+    event.preventDefault();
+  }
+
+  /** @param {number} s */
+  _pick(s) {
+    return { onclick: () => this.app.select(s), class: "pick" };
+  }
+}
+
+/** Blackjack: rows are the player's totals, columns the dealer's card; the share of *hit* is written and filled. */
+export class CardsView extends Drawing {
+  /** @param {App} app */
+  constructor(app) {
+    super(app, "cards");
+  }
+
+  draw() {
+    const { app } = this;
+    const info = app.info;
+    const shown = app.shown();
+    if (!info || !shown) return;
+    const { rows, chart } = info.picture;
+    const other = app.state.against ? app.against() : null;
+    const parts = [];
+    const hard = rows.filter((row) => row.startsWith("hard")).length;
+    this.element.setAttribute("viewBox", `-2 -1.5 25.2 ${0.95 * hard + 1.8}`);
+    for (const left of [0, 13]) {
+      for (let d = 0; d < 10; d++) parts.push(svg("text", { class: "head", x: left + d + 0.5, y: -0.2 }, d ? d + 1 : "A"));
+      parts.push(svg("text", { class: "head", x: left + 5, y: -0.85 }, "share of hit, by the dealer’s card"));
+    }
+    rows.forEach((row, r) => {
+      const left = r < hard ? 0 : 13;
+      const y = 0.95 * (r < hard ? r : r - hard);
+      parts.push(svg("text", { class: "side", x: left - 0.2, y: y + 0.6 }, row));
+      chart[r].forEach((s, column) => {
+        if (s < 0) return;
+        const d = left + column;
+        const hit = shown.policy.policy[s * 2 + 1];
+        const apart = other ? variation(shown.policy.policy, other.policy.policy, s, 2) : 0;
+        const group = svg("g", this._pick(s),
+          svg("title", {}, `${info.states[s]}: ${app.describe(s)}`),
+          svg("rect", { class: "card", x: d + 0.03, y: y + 0.02, width: 0.94, height: 0.89, rx: 0.06 }),
+          svg("rect", { class: "hit", x: d + 0.03, y: y + 0.02, width: 0.94 * hit, height: 0.89, rx: 0.06 }),
+          svg("text", { x: d + 0.5, y: y + 0.58 }, other ? percent(apart) : percent(hit)));
+        if (isEven(info, shown.policy.policy, s)) group.append(svg("path", { class: "even", d: `M${d + 0.87} ${y + 0.06}l.08 .08l-.08 .08l-.08 -.08z` }));
+        if (app.state.select === s) group.append(svg("rect", { class: "select", x: d + 0.02, y: y + 0.01, width: 0.96, height: 0.91, rx: 0.06 }));
+        parts.push(group);
+      });
+    });
+    this.element.classList.toggle("stale", app.stale);
+    this.element.replaceChildren(...parts);
+  }
+}
+
+/** Tireworld: roads as wide as the share of moves that takes them. */
+export class RoadsView extends Drawing {
+  /** @param {App} app */
+  constructor(app) {
+    super(app, "roads");
+  }
+
+  draw() {
+    const { app } = this;
+    const info = app.info;
+    const shown = app.shown();
+    if (!info || !shown) return;
+    const { nodes, edges, roads, place, marks, labels, width, height } = info.picture;
+    const { policy, occupancy } = shown.policy;
+    const actions = info.actions.length;
+    const flow = new Float32Array(edges.length);
+    const seen = new Float32Array(nodes.length);
+    const out = new Float32Array(nodes.length);
+    place.forEach((at, s) => {
+      seen[at] += occupancy[s];
+      if (info.absorbing.has(s)) return;
+      roads[at].forEach((edge, a) => {
+        flow[edge] += occupancy[s] * policy[s * actions + a];
+        out[at] += occupancy[s] * policy[s * actions + a];
+      });
+    });
+    const most = Math.max(...seen, 1e-9);
+    this.element.setAttribute("viewBox", `-0.5 -0.5 ${width + 1} ${height + 1}`);
+    const parts = edges.map(([a, b], k) => {
+      const share = out[a] > 0 ? flow[k] / out[a] : 0;
+      const [x1, y1] = nodes[a];
+      const [x2, y2] = nodes[b];
+      const long = Math.hypot(x2 - x1, y2 - y1);
+      const [ux, uy] = [(x2 - x1) / long, (y2 - y1) / long];
+      const [sx, sy, tx, ty] = [x1 + 0.22 * ux, y1 + 0.22 * uy, x2 - 0.24 * ux, y2 - 0.24 * uy];
+      const w = 0.075 * share;
+      const head = 0.05 + w;
+      const d = share < 0.004 ? `M${sx} ${sy}L${tx} ${ty}` :
+        `M${sx - uy * w} ${sy + ux * w}L${tx - 0.16 * ux - uy * w} ${ty - 0.16 * uy + ux * w}L${tx - 0.16 * ux - uy * head} ${ty - 0.16 * uy + ux * head}` +
+        `L${tx} ${ty}L${tx - 0.16 * ux + uy * head} ${ty - 0.16 * uy - ux * head}L${tx - 0.16 * ux + uy * w} ${ty - 0.16 * uy - ux * w}L${sx + uy * w} ${sy - ux * w}z`;
+      return svg("path", { class: share < 0.004 ? "road" : "beam", d }, svg("title", {}, `${labels[a]} to ${labels[b]}: ${percent(share)} of the moves`));
+    });
+    nodes.forEach(([x, y], at) => {
+      const states = place.flatMap((found, s) => (found === at && info.choices.has(s) ? [s] : []));
+      states.sort((a, b) => occupancy[b] - occupancy[a]);
+      const chosen = app.state.select !== null && place[app.state.select] === at;
+      parts.push(svg("g", states.length ? this._pick(states[0]) : {},
+        svg("title", {}, `${labels[at]} ${marks[at]}: ${seen[at].toFixed(2)} visits`),
+        svg("circle", { class: `place at-${marks[at]}`, cx: x, cy: y, r: 0.19 }),
+        marks[at] !== "goal" && svg("circle", { class: "visits", cx: x, cy: y, r: 0.19, "fill-opacity": 0.75 * seen[at] / most }),
+        marks[at] === "spare" && svg("circle", { class: "spare", cx: x + 0.17, cy: y - 0.17, r: 0.06 }),
+        (marks[at] === "start" || marks[at] === "goal") && svg("text", { class: "mark", x, y: y + 0.36 }, marks[at]),
+        chosen && svg("circle", { class: "select", cx: x, cy: y, r: 0.22 })));
+    });
+    this.element.classList.toggle("stale", app.stale);
+    this.element.replaceChildren(...parts);
+  }
+}
+
+/** Any table of few states: states in columns by their distance from the start, actions as edges. */
+export class GraphView extends Drawing {
+  /** @param {App} app */
+  constructor(app) {
+    super(app, "graph");
+  }
+
+  draw() {
+    const { app } = this;
+    const info = app.info;
+    const shown = app.shown();
+    if (!info || !shown) return;
+    const { nodes, width, height, edges } = info.picture;
+    const { policy, occupancy } = shown.policy;
+    const actions = info.actions.length;
+    const [gx, gy] = [1.9, nodes.length > 60 ? 0.7 : 1.1];
+    const flow = this._flows(policy);
+    const most = Math.max(...occupancy, 1e-9);
+    this.element.setAttribute("viewBox", `-1 -1 ${width * gx + 2} ${height * gy + 2}`);
+    const at = (/** @type {number} */ s) => [nodes[s][0] * gx, nodes[s][1] * gy];
+    const parts = edges.map(([a, b]) => {
+      const share = flow.get(`${a},${b}`) ?? 0;
+      const [[x1, y1], [x2, y2]] = [at(a), at(b)];
+      const d = a === b ? `M${x1 - 0.12} ${y1 - 0.25}C${x1 - 0.5} ${y1 - 0.95} ${x1 + 0.5} ${y1 - 0.95} ${x1 + 0.12} ${y1 - 0.25}` :
+        `M${x1} ${y1}C${x1 + 0.4 * (x2 - x1)} ${y1 - (x2 <= x1 ? 0.5 : 0)} ${x2 - 0.4 * (x2 - x1)} ${y2 - (x2 <= x1 ? 0.5 : 0)} ${x2} ${y2}`;
+      return svg("path", { class: share > 0.004 ? "flow" : "road", d, "stroke-width": 0.015 + 0.11 * share },
+        svg("title", {}, `${info.states[a]} to ${info.states[b]}: ${percent(share)}`));
+    });
+    nodes.forEach((_, s) => {
+      const [x, y] = at(s);
+      const best = info.absorbing.has(s) ? "" : info.actions[argmax(policy, s * actions, actions)];
+      parts.push(svg("g", this._pick(s),
+        svg("title", {}, `${info.states[s]}: ${app.describe(s)}`),
+        svg("circle", { class: `place ${info.absorbing.has(s) ? "end" : ""}`, cx: x, cy: y, r: 0.26 }),
+        !info.absorbing.has(s) && svg("circle", { class: "visits", cx: x, cy: y, r: 0.26, "fill-opacity": 0.7 * occupancy[s] / most }),
+        isEven(info, policy, s) && svg("path", { class: "even", d: `M${x + 0.26} ${y - 0.34}l.09 .09l-.09 .09l-.09 -.09z` }),
+        app.state.select === s && svg("circle", { class: "select", cx: x, cy: y, r: 0.3 }),
+        nodes.length <= 40 && svg("text", { class: "mark", x, y: y + 0.47 }, info.states[s].slice(0, 14)),
+        nodes.length <= 40 && best && svg("text", { class: "mark soft", x, y: y + 0.66 }, `${best.slice(0, 12)} ${percent(Math.max(...policy.subarray(s * actions, (s + 1) * actions)))}`)));
+    });
+    this.element.classList.toggle("stale", app.stale);
+    this.element.replaceChildren(...parts);
+  }
+
+  /** @param {Float32Array} policy @returns {Map<string, number>} the probability of each transition under the policy */
+  _flows(policy) {
+    const info = /** @type {import("../model/types.js").Info} */ (this.app.info);
+    const flow = new Map();
+    const table = info.outcomes;
+    if (!table) return flow;
+    const actions = info.actions.length;
+    for (let s = 0; s < info.states.length; s++) {
+      if (info.absorbing.has(s)) continue;
+      for (let a = 0; a < actions; a++) {
+        for (let b = 0; b < table.branches; b++) {
+          const i = (s * actions + a) * table.branches + b;
+          const key = `${s},${table.successor[i]}`;
+          flow.set(key, (flow.get(key) ?? 0) + policy[s * actions + a] * table.probability[i]);
+        }
+      }
+    }
+    return flow;
+  }
+}
+
+/** @param {Float32Array} values @param {number} from @param {number} count */
+function argmax(values, from, count) {
+  let best = 0;
+  for (let i = 1; i < count; i++) if (values[from + i] > values[from + best]) best = i;
+  return best;
+}
