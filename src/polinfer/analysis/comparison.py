@@ -17,6 +17,9 @@ from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular import TabularMDP
+from polinfer.problems.tabular.ending import check_horizon_cost
+
+_SECONDS_A_STEP = 2e-3  # of the horizon, all solvers together
 
 
 class Answer(NamedTuple):
@@ -86,6 +89,7 @@ def compare(
     """
     check_risk(risk)
     table = shared_table(mdp)
+    check_horizon_cost(table, _SECONDS_A_STEP)
     trained = dict(learned or {})
     for name, posterior in trained.items():
         if posterior.mdp is not mdp and posterior.mdp != mdp:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from rich.console import Console
 
@@ -24,16 +28,46 @@ class OutputFlags:
     """Print one JSON object on standard output, and nothing else."""
     debug: bool = False
     """Show the traceback of an error."""
+    force: bool = False
+    """Compute even what was estimated to take very long or very much memory."""
+
+
+_NARROWEST = 10
+_PLAIN = {"±": "+-", "–": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "→": "->", "━": "="}
+
+
+def _as_ascii(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return _PLAIN.get(error.object[error.start], "?"), error.start + 1
+
+
+codecs.register_error("polinfer.plain", _as_ascii)
+
+
+def print_anywhere() -> None:
+    """Let standard output and error take any letter, written plainly where they have no such letter."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not (stream.encoding or "").lower().startswith("utf"):
+            stream.reconfigure(errors="polinfer.plain")
 
 
 def tables() -> Console:
     """Where tables go: standard output."""
-    return Console(file=sys.stdout, highlight=False)
+    return _console(sys.stdout)
 
 
 def remarks() -> Console:
     """Where progress and remarks go: standard error, so that standard output stays clean."""
-    return Console(file=sys.stderr, highlight=False)
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    console = Console(file=stream, highlight=False)
+    # COLUMNS=0, or a terminal that does not know: rich would print nothing at all.
+    return console if console.width >= _NARROWEST else Console(file=stream, highlight=False, width=80)
 
 
 def print_json(value: Any) -> None:

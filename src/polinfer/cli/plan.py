@@ -29,7 +29,7 @@ from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.files import SUFFIXES
-from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder
+from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder, other_circumstances
 
 _ABOUT = 0.15  # of the way: half-way need not be exact
 _LEAST_ADVICE = 5.0  # seconds that looking for half-way may take; as long as the run at most
@@ -157,6 +157,9 @@ class Plan(OutputFlags):
 
     def _folder(self, method: str) -> Path:
         if self.resume and self.out is not None:
+            note = other_circumstances(self.out)
+            if note is not None:
+                remarks().print(f"note: {note}", markup=False, soft_wrap=True)
             return self.out
         name = self.problem.domain
         stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)

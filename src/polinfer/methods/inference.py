@@ -16,6 +16,7 @@ from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.exploration.given import as_problem
 
 DEFAULT_METHOD = "auto"
 
@@ -36,7 +37,8 @@ def infer(
     Parameters
     ----------
     problem
-        A JAX MDP, a table, or a simulator in plain Python; `polinfer list` says what each method needs.
+        A JAX MDP, a table, a simulator in plain Python, or a Gymnasium environment; `polinfer list` says what
+        each method needs.
     method
         A name from `polinfer list`, or a method's configuration, such as ``WakeConfig(sweeps=500)``.
     seed
@@ -61,6 +63,7 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
+    problem = as_problem(problem)
     with stopping(time_limit), ExitStack() as stack:
         if isinstance(progress, bool):
             progress = stack.enter_context(progress_bar(seeds)) if progress else None

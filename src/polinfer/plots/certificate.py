@@ -36,7 +36,7 @@ def evidence_figure(record: dict[str, Any]) -> Figure | None:
     axes.set_yticks(range(1 + len(bars)), ["interval", *(name for name, _, _ in bars)], fontsize=SMALL_SIZE)
     axes.set_xlabel(f"log Z; bars are {_ERRORS} standard errors", fontsize=TEXT_SIZE, color=INK)
     ends = [lower, upper, *(value + sign * _ERRORS * error for _, value, error in bars for sign in (-1, 1))]
-    margin = 0.06 * max(max(ends) - min(ends), 1e-6)
+    margin = 0.06 * max(max(ends) - min(ends), 1e-6 * max(1.0, *map(abs, ends)))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.set_ylim(-0.6, len(bars) + 0.6)
     axes.set_title(
