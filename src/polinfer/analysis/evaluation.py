@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polinfer.analysis.simulate import play_episodes
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.noise import as_uniform, derive_words, seed_words
-from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
+from polinfer.core.protocol import MDP, HasEndings, State, discounted, invert_cumulative
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.posterior.posterior import Posterior, committed_action, log_policy_function
 from polinfer.problems.encoded import EncodedView
@@ -127,7 +127,7 @@ def _simulate(
         after = (
             jax.tree.map(lambda old, new: jnp.where(over, old, new), state, moved.state),
             over | moved.terminated,
-            gained + jnp.where(over, 0.0, moved.reward),
+            gained + discounted(view, jnp.where(over, 0.0, moved.reward), t),
             length + (~over).astype(jnp.int32),
         )
         return after, (state, over)
@@ -139,7 +139,8 @@ def _simulate(
     counted = jnp.zeros(0)
     if isinstance(view, TabularMDP):
         states, was_over = visits
-        counted = jnp.zeros(view.num_states).at[states].add(jnp.where(was_over, 0.0, 1.0))
+        weight = discounted(view, jnp.where(was_over, 0.0, 1.0), jnp.arange(view.horizon))
+        counted = jnp.zeros(view.num_states).at[states].add(weight)
         counted = counted.at[last].add(over.astype(jnp.float32))
     return _Episode(gained, length, jnp.where(over, ending, -1)), counted
 

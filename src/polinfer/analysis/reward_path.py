@@ -73,7 +73,7 @@ class ScalePath(NamedTuple):
 
     table: TabularMDP
     points: tuple[ScalePoint, ...]
-    uniform: PolicyValue  # of the uniform policy
+    uniform: PolicyValue  # of the uniform policy, or of the prior where there is another
     optimum: PolicyValue  # of the finite-horizon optimum, which looks at the clock: no policy does better
     stationary: PolicyValue  # of the best stationary policy found: where the posterior tends to
     num_policies: int  # deterministic ones
@@ -157,7 +157,7 @@ def scale_path(
     return ScalePath(
         table=table,
         points=tuple(points),
-        uniform=exact.evaluate_policy(table, exact.uniform_policy(table)),
+        uniform=exact.evaluate_policy(table, table.prior),
         optimum=exact.evaluate_policy(table, exact.finite_horizon_optimum(table).executable),
         stationary=exact.evaluate_policy(table, exact.stationary_optimum(table).executable),
         num_policies=count,
@@ -184,12 +184,15 @@ def _enumerate(
         policies = np.repeat(forced[None], len(chosen[part]), axis=0)
         policies[:, free] = chosen[part]
         returns[part] = exact.deterministic_returns(table, policies)
+    log_prior = np.zeros(count)
+    for column, state in enumerate(free):
+        log_prior += np.log(table.prior[state, chosen[:, column]])
     for scale in scales:
-        log_weight = scale * (returns - returns.max())
+        log_weight = scale * (returns - returns.max()) + log_prior
         weight = np.exp(log_weight)
         total = weight.sum()
         share = weight / total
-        policy = exact.uniform_policy(table)
+        policy = np.array(table.prior)
         for column, state in enumerate(free):
             policy[state] = np.bincount(chosen[:, column], share, minlength=table.num_actions)
             policy[state] /= policy[state].sum()
@@ -199,7 +202,7 @@ def _enumerate(
             group_policies=None,
             expected_return=float(share @ returns),
             expected_return_stderr=0.0,
-            log_evidence=float(np.log(total / count) + scale * returns.max()),
+            log_evidence=float(np.log(total) + scale * returns.max()),
             log_evidence_stderr=0.0,
             entropy=max(0.0, float(np.log(total) - share @ log_weight)),
             entropy_stderr=0.0,
@@ -234,7 +237,7 @@ def _group_policies(table: TabularMDP, point: AnnealedPoint, groups: int) -> Flo
     """Return the marginal policy of each of some groups of the sample, ``[groups, S, A]``."""
     count = len(point.sample) // groups * groups
     populations = point.sample[:count].reshape(groups, -1, table.num_states)
-    policies = np.repeat(exact.uniform_policy(table)[None], groups, axis=0)
+    policies = np.repeat(table.prior[None], groups, axis=0)
     choices = exact.decision_states(table, table.horizon)
     taken = populations[:, :, choices, None] == np.arange(table.num_actions)
     policies[:, choices] = taken.mean(axis=1)

@@ -24,13 +24,29 @@ class ProblemFlags:
     """The largest number of steps in an episode; the domain's own by default."""
     reward_scale: float | None = None
     """A factor on every reward.  It is part of the problem: larger rewards concentrate the posterior."""
+    prior: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """The reference measure: a run folder, or a .npz or .json file with a 'prior' table [S, A]."""
+    prior_strength: float | None = None
+    """Use the prior to this power: as if it had spoken so many times."""
+    discount: float | None = None
+    """In (0, 1]: a reward after t steps counts this to the power t."""
+    time_dependent: bool = False
+    """Let policies look at the step: states are pairs of step and state."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...")] = field(default=())
     """Further options of the domain, for example: --set rho=0.3, or --set 'means=[0.2, 0.5, 0.9]'."""
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that were given, parsed."""
-        named = {"map": self.map, "horizon": self.horizon, "reward_scale": self.reward_scale}
+        named = {
+            "map": self.map,
+            "horizon": self.horizon,
+            "reward_scale": self.reward_scale,
+            "prior": self.prior,
+            "prior_strength": self.prior_strength,
+            "discount": self.discount,
+            "policies": "time-dependent" if self.time_dependent else None,
+        }
         options = {name: value for name, value in named.items() if value is not None}
         for text in self.set:
             name, equals, value = text.partition("=")

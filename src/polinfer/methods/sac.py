@@ -7,7 +7,7 @@ from polinfer.actor_critic.fit import fit_actor
 from polinfer.actor_critic.oracle import soft_oracle
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Progress
-from polinfer.core.protocol import MDP, HasPrior, discount_of
+from polinfer.core.protocol import MDP, discount_of, has_prior
 from polinfer.learning.fit import check_seeds
 from polinfer.methods.base import Method, Needs
 from polinfer.posterior.checkpoint import Checkpoint
@@ -41,7 +41,7 @@ class Sac(Method[SacConfig]):
                 "the problem with JAX (polinfer.MDP)"
             )
         check_shapes(problem)
-        if config.autotune and isinstance(problem, HasPrior) and getattr(problem, "has_prior", True):
+        if config.autotune and has_prior(problem):
             raise PolinferError(
                 "autotune keeps a share of the uniform policy's entropy, which a prior has no use for; give "
                 "alpha instead"
@@ -106,7 +106,7 @@ class Sac(Method[SacConfig]):
 
 
 def _regulariser(posterior: Posterior, alpha: float) -> str:
-    if isinstance(posterior.view, HasPrior) and getattr(posterior.view, "has_prior", True):
+    if has_prior(posterior.view):
         return f"minus {alpha:g} times its divergence from the prior"
     return f"plus {alpha:g} times its entropy"
 

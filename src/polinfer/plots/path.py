@@ -19,7 +19,8 @@ from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE, sty
 _POSTERIOR, _EPISODE, _SOFT = PALETTE[0], PALETTE[5], PALETTE[1]
 _TWO_SIGMA = 2.0
 _APART = 0.01  # of the axis: the stationary optimum gets a line of its own if it is this far from the other
-_ORDER = ["policy posterior", "soft value iteration", "optimum", "best stationary policy", "uniform policy"]
+_FIRST = ["policy posterior", "soft value iteration", "optimum", "best stationary policy"]
+_ORDER = [*_FIRST, "uniform policy", "prior"]
 _LOG_TEN = float(np.log(10.0))
 _MANY = 700.0  # nats: beyond, a number of policies has no float, and its logarithm is drawn
 
@@ -114,7 +115,8 @@ def _references(ax: Axes, path: ScalePath, of: Callable[[PolicyValue], float]) -
             zorder=1.5,
             label="best stationary policy",
         )
-    ax.axhline(bottom, color=FRAME, linewidth=0.9, linestyle=(0, (6, 3)), zorder=1.5, label="uniform policy")
+    name = "prior" if path.table.has_prior else "uniform policy"
+    ax.axhline(bottom, color=FRAME, linewidth=0.9, linestyle=(0, (6, 3)), zorder=1.5, label=name)
 
 
 def _distinct(ax: Axes, path: ScalePath, scale: NDArray[np.float64]) -> None:

@@ -24,6 +24,8 @@ from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
 from polinfer.problems.registry import Problem, make, spec_of
 from polinfer.problems.tabular import TabularMDP, load_table, save_table
+from polinfer.problems.terms import with_terms
+from polinfer.problems.timed import TimedMDP
 
 if TYPE_CHECKING:
     from polinfer.posterior.posterior import Posterior
@@ -58,6 +60,8 @@ def describe_problem(mdp: Problem) -> dict[str, Any]:
         return {"domain": spec.name, "options": plain(options)}
     if isinstance(mdp, TabularMDP):
         return {"table": TABLE, "digest": mdp.digest}
+    if isinstance(mdp, TimedMDP) and isinstance(mdp.base, TabularMDP):
+        return {"table": TABLE, "digest": mdp.base.digest, "policies": "time-dependent"}
     return {}
 
 
@@ -74,7 +78,10 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: Problem | None)
         made: Problem = make(described["domain"], **described["options"])
         return made
     if "table" in described:
-        return load_table(folder / described["table"])
+        table: Problem = with_terms(
+            load_table(folder / described["table"]), policies=described.get("policies", "stationary")
+        )
+        return table
     raise PolinferError(
         f"{folder}: the problem has no name to make it by; pass it: polinfer.load(folder, mdp=...)"
     )
@@ -98,8 +105,9 @@ def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reas
 def write_config(folder: Path, mdp: Problem, run: RunConfig) -> None:
     """Write ``config.json``, and the table where the problem is one without a name."""
     if "table" in run.problem:
-        assert isinstance(mdp, TabularMDP)
-        save_table(mdp, folder / TABLE)
+        table = mdp.base if isinstance(mdp, TimedMDP) else mdp
+        assert isinstance(table, TabularMDP)
+        save_table(table, folder / TABLE)
     write_json(folder / CONFIG, msgspec.to_builtins(run))
 
 

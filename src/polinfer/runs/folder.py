@@ -32,6 +32,7 @@ from polinfer.posterior.saving import (
     write_config,
 )
 from polinfer.problems.registry import Problem
+from polinfer.problems.terms import register_folder_reader
 from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoint
 
 SUMMARY = "summary.json"
@@ -50,6 +51,9 @@ def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
         The problem, needed only where it was made neither by `polinfer.make` nor from a table.
     """
     return read_posterior(Path(folder), method_config, mdp)
+
+
+register_folder_reader(load)
 
 
 def choose_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:

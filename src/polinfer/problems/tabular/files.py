@@ -38,20 +38,24 @@ def load_table(path: str | Path) -> TabularMDP:
         With one sentence that says what is wrong with the file.
     """
     path = Path(path)
-    if not path.exists():
-        raise TableError(f"{path}: no such file")
-    if path.suffix not in SUFFIXES:
-        raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
-    try:
-        contents = _read_npz(path) if path.suffix == ".npz" else _read_json(path)
-    except Exception as error:  # zlib, zipfile, json and NumPy raise about everything on a damaged file
-        raise TableError(f"{path}: not a readable {path.suffix} file ({_one_line(error)})") from error
+    contents = _contents(path)
     try:
         return table_from_mapping(contents)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
     except ValueError as error:
         raise TableError(f"{path}: {_one_line(error)}") from error
+
+
+def _contents(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    if path.suffix not in SUFFIXES:
+        raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    try:
+        return _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+    except Exception as error:  # zlib, zipfile, json and NumPy raise about everything on a damaged file
+        raise TableError(f"{path}: not a readable {path.suffix} file ({_one_line(error)})") from error
 
 
 def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
@@ -96,6 +100,14 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     return TabularMDP(
         contents["transitions"], contents["rewards"], contents["initial"], absorbing, steps, **options
     )
+
+
+def load_prior(path: str | Path) -> Any:
+    """Return the ``prior`` of a ``.npz`` or ``.json`` file, which may hold nothing else."""
+    contents = _contents(Path(path))
+    if "prior" not in contents:
+        raise TableError(f"{path}: there is no 'prior' in it, a table [S, A] of probabilities")
+    return contents["prior"]
 
 
 def save_table(table: TabularMDP, path: str | Path) -> None:

@@ -54,6 +54,10 @@ def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
     """
     if isinstance(mdp, TabularMDP):
         return mdp
+    if hasattr(mdp, "tabulated"):
+        # A problem that changes another: the other one's table is changed likewise.
+        table: TabularMDP = mdp.tabulated(limit)
+        return table
     if not isinstance(mdp, EnumerableMDP):
         raise PolinferError(
             f"{type(mdp).__name__} cannot be written out as a table: it has no outcomes(state, action) and "
