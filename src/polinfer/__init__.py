@@ -9,6 +9,7 @@ from polinfer.analysis.evaluation import Evaluation, evaluate
 from polinfer.analysis.explanation import Explanation, explain
 from polinfer.analysis.policy_certificate import PolicyCertificate, certify_policy
 from polinfer.analysis.reward_path import ScalePath, scale_path
+from polinfer.analysis.reward_scale import ScaleSuggestion, suggest_scale
 from polinfer.analysis.verdict import Verdict
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
@@ -70,6 +71,7 @@ __all__ = [
     "SacConfig",
     "SampledPolicy",
     "ScalePath",
+    "ScaleSuggestion",
     "Severity",
     "Simulator",
     "Starts",
@@ -101,6 +103,7 @@ __all__ = [
     "save",
     "save_table",
     "scale_path",
+    "suggest_scale",
     "tabulate",
     "to_gymnasium",
     "with_terms",

@@ -113,3 +113,19 @@ def test_other_methods_see_the_steps_and_the_prior():
     wanted = exact.policy_posterior(polinfer.tabulate(problem))
     found = polinfer.infer(problem, method="particles", particles=2000, sweeps=8)
     assert abs(found.table_probs()[0] - wanted.policy).max() < 0.06
+
+
+def test_figures_are_small_multiples_over_the_steps(tmp_path):
+    from polinfer.plots import PolicyPanel
+    from polinfer.plots.run import policy_figure, step_panels
+
+    problem = polinfer.make("gridworld/ablation", policies="time-dependent", horizon=5)
+    table = polinfer.tabulate(problem)
+    value = exact.evaluate_policy(table, table.prior)
+    panel = PolicyPanel("prior", np.array(table.prior), value.occupancy)
+    panels = step_panels(layers_of(table), panel, most=3)
+    assert [one.title for one in panels] == ["step 0", "step 2", "step 4"]
+    assert panels[0].occupancy.sum() == pytest.approx(1.0)
+    assert np.isfinite(panels[0].policy[:, 0]).sum() == 1  # one start
+    for mdp in (problem, table):
+        assert len(policy_figure(mdp, table, [panel]).axes) >= 5

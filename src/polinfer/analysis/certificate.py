@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.stats
 
+from polinfer.analysis.table_error import TableError
 from polinfer.analysis.verdict import Effort, Verdict, judge, prove
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
@@ -37,6 +38,7 @@ class Certificate(NamedTuple):
     pareto_k: float | None  # of the final weights, median over sweeps
     known_from: str | None  # what the distance is to
     distance: float | None  # occupancy-weighted total variation of the marginal policy
+    table_error: TableError | None = None  # what the draws of an estimated table leave open
 
     @property
     def gap(self) -> float | None:
@@ -102,6 +104,7 @@ def certify(
         pareto_k=pareto,
         known_from=judged.known_from,
         distance=judged.distance,
+        table_error=judged.error,
     )
 
 

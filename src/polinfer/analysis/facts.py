@@ -106,7 +106,17 @@ def _certificate(certificate: dict[str, Any]) -> Rows:
         rows.insert(1, ("  what would help", certificate["remedy"]))
     if certificate["proven_lower"] is not None:
         ends = [number(certificate[name]) for name in ("proven_lower", "proven_upper")]
-        rows.append(("  log Z is proven to lie in", f"[{ends[0]}, {ends[1]}]"))
+        of = " of the estimated table" if certificate.get("table_error") else ""
+        rows.append((f"  log Z{of} is proven to lie in", f"[{ends[0]}, {ends[1]}]"))
+    draws = certificate.get("table_error")
+    if draws is not None:
+        rows.append(
+            (
+                f"  left open by the table's draws, about {draws['draws']:,} a pair",
+                f"policy {draws['distance']:.3f}, log Z {draws['log_evidence_stderr']:.3f}, return "
+                f"{draws['return_stderr']:.3f}",
+            )
+        )
     if certificate["known_from"] is not None:
         rows.append((f"  distance to the {certificate['known_from']}", number(certificate["distance"])))
     if certificate["log_evidence_upper_stderr"]:  # Where log Z was computed, it stands above.

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polinfer import exact
+from polinfer.analysis.enumerated import ENUMERATED, EnumeratedReturns
+from polinfer.analysis.reward_scale import SHARE, Standing
 from polinfer.annealing import AnnealedPoint, TemperedConfig, anneal
 from polinfer.annealing.config import check_scales
 from polinfer.core.errors import check_at_least
@@ -29,10 +31,6 @@ DEFAULT_SCALES = tuple(float(scale) for scale in np.geomspace(0.01, 100.0, 17))
 """A hundredth of the problem's own rewards to a hundred times them, four to a decade."""
 PATH_CONFIG = TemperedConfig(tolerance=0.01, evidence_tolerance=0.1, rounds=3)
 """How each scale is annealed: less precisely than one answer is, since there are many."""
-ENUMERATED = 100_000
-"""With at most this many policies all are evaluated, once for all scales; with more they are sampled."""
-_AT_ONCE = 1 << 13  # policies written out together
-
 _SAMPLING = 0.9  # of the work, where policies are sampled
 _GROUPS = 8  # of drawn policies, whose spread gives standard errors
 
@@ -78,6 +76,25 @@ class ScalePath(NamedTuple):
     stationary: PolicyValue  # of the best stationary policy found: where the posterior tends to
     num_policies: int  # deterministic ones
     enumerated: bool  # all of them were evaluated; otherwise they were sampled
+
+    def share(self, point: ScalePoint) -> float | None:
+        """Return how far `point` is on the way from the uniform policy to the optimum; None without a way."""
+        standing = Standing(
+            self.uniform.expected_return, point.value.expected_return, self.optimum.expected_return
+        )
+        return standing.share
+
+    def scale_at(self, share: float = SHARE) -> float | None:
+        """Return the least scale at which the policy is so far on the way, between two points of the path.
+
+        None where the path does not come so far, or begins beyond.
+        """
+        shares = [(point.scale, self.share(point)) for point in self.points]
+        for (low, before), (high, after) in pairwise(shares):
+            if before is not None and after is not None and before < share <= after:
+                weight = (share - before) / (after - before)
+                return float(np.exp(np.log(low) + weight * np.log(high / low)))
+        return None
 
 
 class _Posterior(NamedTuple):
@@ -145,7 +162,7 @@ def scale_path(
             progress(Report(share, 1.0, "reward scales"))
 
     found = (
-        _enumerate(table, decision, count, wanted)
+        _enumerate(table, wanted)
         if enumerated
         else _sample(table, wanted, config or PATH_CONFIG, seed, report)
     )
@@ -165,46 +182,20 @@ def scale_path(
     )
 
 
-def _enumerate(
-    table: TabularMDP, decision: NDArray[np.int64], count: int, scales: tuple[float, ...]
-) -> Iterator[_Posterior]:
+def _enumerate(table: TabularMDP, scales: tuple[float, ...]) -> Iterator[_Posterior]:
     """Evaluate every policy once; at each scale only their weights differ."""
-    free = decision[table.legal_actions[decision].sum(axis=1) > 1]
-    legal = [np.flatnonzero(table.legal_actions[state]) for state in free]
-    radix = tuple(len(actions) for actions in legal)
-    chosen = np.empty((count, len(free)), np.int32)
-    if len(free):
-        digits = np.unravel_index(np.arange(count), radix)
-        for column, (actions, digit) in enumerate(zip(legal, digits, strict=True)):
-            chosen[:, column] = actions[digit]
-    forced = table.legal_actions.argmax(axis=1).astype(np.int32)
-    returns = np.empty(count)
-    for first in range(0, count, _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        policies = np.repeat(forced[None], len(chosen[part]), axis=0)
-        policies[:, free] = chosen[part]
-        returns[part] = exact.deterministic_returns(table, policies)
-    log_prior = np.zeros(count)
-    for column, state in enumerate(free):
-        log_prior += np.log(table.prior[state, chosen[:, column]])
+    listed = EnumeratedReturns(table)
     for scale in scales:
-        log_weight = scale * (returns - returns.max()) + log_prior
-        weight = np.exp(log_weight)
-        total = weight.sum()
-        share = weight / total
-        policy = np.array(table.prior)
-        for column, state in enumerate(free):
-            policy[state] = np.bincount(chosen[:, column], share, minlength=table.num_actions)
-            policy[state] /= policy[state].sum()
+        found = listed.at(scale)
         yield _Posterior(
             scale=scale,
-            policy=policy,
+            policy=found.policy,
             group_policies=None,
-            expected_return=float(share @ returns),
+            expected_return=found.expected_return,
             expected_return_stderr=0.0,
-            log_evidence=float(np.log(total) + scale * returns.max()),
+            log_evidence=found.log_evidence,
             log_evidence_stderr=0.0,
-            entropy=max(0.0, float(np.log(total) - share @ log_weight)),
+            entropy=found.entropy,
             entropy_stderr=0.0,
         )
 
@@ -282,9 +273,11 @@ def as_json(path: ScalePath) -> dict[str, Any]:
         "uniform": brief(path.uniform),
         "optimum": brief(path.optimum),
         "stationary_optimum": brief(path.stationary),
+        "suggested_scale": path.scale_at(),
         "points": [
             {
                 "scale": point.scale,
+                "share": path.share(point),
                 **brief(point.value),
                 "return_stderr": point.return_stderr,
                 "success_stderr": None if point.value.success is None else point.success_stderr,

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer import exact
+from polinfer.analysis.account import choices_of
 from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.evaluation import Evaluation
+from polinfer.analysis.reward_scale import Standing, standing_of
 from polinfer.analysis.verdict import Effort
 from polinfer.core.protocol import discount_of, has_prior
 from polinfer.methods import METHODS
@@ -50,6 +52,9 @@ def summarise(
         ],
         "certificate": certificate_record(certify(posterior, effort=effort)),
     }
+    standing = standing_of(posterior, returns["mean"])
+    record["standing"] = None if standing is None else _standing(standing)
+    record["choices"] = choices_of(posterior)
     if posterior.policies is not None:
         record["posterior"] = _enumerated(posterior)
     oracle = METHODS[posterior.method].oracle(posterior)
@@ -86,6 +91,10 @@ def log_evidence(posterior: Posterior) -> float | None:
     return float(posterior.trace.tail("log_evidence", 0.1).mean())
 
 
+def _standing(standing: Standing) -> dict[str, Any]:
+    return {**standing._asdict(), "share": standing.share}
+
+
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
     """Return a certificate as a record for JSON."""
     estimand = certificate.estimand
@@ -97,6 +106,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
             "sentence": str(estimand),
         },
         "verdict": str(certificate.verdict),
+        "table_error": None if certificate.table_error is None else certificate.table_error._asdict(),
     }
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from polinfer import exact
 from polinfer.analysis.references import reference_for
+from polinfer.analysis.table_error import TableError, table_error
 from polinfer.annealing import TemperedConfig
 from polinfer.core.errors import TooLargeError
 from polinfer.exact.bounds import EvidenceBounds, class_marginals, evidence_bounds
@@ -59,6 +60,7 @@ class Judgement(NamedTuple):
     remedy: str = ""
     known_from: str | None = None
     distance: float | None = None
+    error: TableError | None = None  # what the draws of an estimated table leave open
 
 
 def distance_to(posterior: Posterior, policy: Floats) -> float:
@@ -95,12 +97,43 @@ def prove(posterior: Posterior, effort: Effort) -> EvidenceBounds | None:
 def judge(
     posterior: Posterior, proven: EvidenceBounds | None, pareto: float | None, seed: int, effort: Effort
 ) -> Judgement:
+    """Return the verdict on an answer, and on what the draws of an estimated table leave open."""
+    return allow_for_draws(_judge(posterior, proven, pareto, seed, effort), table_error(posterior, seed))
+
+
+def allow_for_draws(judged: Judgement, error: TableError | None) -> Judgement:
+    """Trust an answer no further than the table that it was computed on."""
+    if error is None:
+        return judged
+    if judged.verdict is not Verdict.TRUST:
+        return judged._replace(error=error)
+    total = (judged.distance or 0.0) + error.distance
+    if total <= TRUSTED:
+        reason = f"{judged.reason}, and the draws of its table leave {error.distance:.3f} open"
+        return judged._replace(reason=reason, error=error)
+    wanted = error.draws_for(0.8 * max(TRUSTED - (judged.distance or 0.0), TRUSTED / 3))
+    return judged._replace(
+        verdict=Verdict.CARE if total <= DOUBTED else Verdict.DISTRUST,
+        reason=f"{judged.reason}, but the table rests on about {error.draws:,} draws a pair, which leave "
+        f"{error.distance:.3f} open",
+        remedy=f"more draws: --draws {wanted:,}",
+        error=error,
+    )
+
+
+def _judge(
+    posterior: Posterior, proven: EvidenceBounds | None, pareto: float | None, seed: int, effort: Effort
+) -> Judgement:
     """Return the verdict on an answer, by the first kind of evidence that decides it."""
     method, table = METHODS[posterior.method], posterior.view
     findings = method.diagnose(posterior)
     heavy = pareto is not None and pareto > _HEAVY
     if any(finding.code == "enumerated" for finding in findings):
-        return Judgement(Verdict.TRUST, "every policy was enumerated", "", "enumeration", 0.0)
+        sampling = isinstance(posterior.config, TemperedConfig)
+        how = "all parts of the problem were enumerated or have a closed form"
+        return Judgement(
+            Verdict.TRUST, how if sampling else "every policy was enumerated", "", "enumeration", 0.0
+        )
     if proven is None or not isinstance(table, TabularMDP):
         if heavy:
             return Judgement(

@@ -35,7 +35,8 @@ class TemperedConfig(MethodConfig):
     ess: float = 0.7
     """A step goes as far as leaves this share of effective policies."""
     enumerate_up_to: int = 200_000
-    """Parts of a problem with at most so many policies are enumerated instead."""
+    """Parts of a problem with at most so many policies are enumerated instead; with 0, parts that have a
+    closed form are annealed, too."""
     replicas: int = 1
     """Independent runs that are pooled; on several processes or a cluster they run side by side."""
     time_limit: float | None = None

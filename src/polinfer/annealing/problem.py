@@ -193,6 +193,11 @@ def is_dense(problem: Problem) -> bool:
     return problem.width == 0 and entries <= _DENSE_ENTRIES and used > _DENSE_SHARE * entries
 
 
+def levels_of(problem: Problem) -> NDArray[np.int64] | None:
+    """Return the longest way to each state, ``[N]``; None if one can come twice or the horizon cuts it."""
+    return _levels(problem.successor, problem.probability, problem.horizon)
+
+
 def _levels(successor: NDArray[np.int32], probability: Floats, horizon: int) -> NDArray[np.int64] | None:
     """Return the longest way to each state, ``[n]``; None if there is a cycle or the horizon cuts it."""
     size = len(successor)

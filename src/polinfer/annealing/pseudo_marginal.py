@@ -23,6 +23,7 @@ import numpy as np
 from polinfer.annealing.reweighting import longest_step, reweight
 from polinfer.annealing.rollouts import Judge, Judged, make_judge
 from polinfer.core.errors import PolinferError, check_at_least, check_share
+from polinfer.core.stopping import stop_requested
 from polinfer.exact.evaluation import deterministic_returns
 from polinfer.exact.joint import describe_sample, pool, reach_policy
 from polinfer.exact.returns import choices_of, visits_of
@@ -113,12 +114,14 @@ class _Run:
         evidence = np.zeros(config.islands)
         for _ in range(_MAX_STEPS):
             returns = self.now.returns.reshape(config.islands, -1)
-            step = longest_step(returns, last - scale, config.ess)
+            # Asked to stop, the rest of the way is one step: the islands' errors tell what it costs.
+            hurry = bool(stop_requested())
+            step = last - scale if hurry else longest_step(returns, last - scale, config.ess)
             scale = last if step >= last - scale else scale + step
             log_mean, index = reweight(step * returns, self.random)
             evidence += log_mean
             self.now = Judged(self.judge.pick(self.now.policies, index), self.now.returns[index])
-            passes = config.final_scans if scale == last else config.scans
+            passes = config.final_scans if scale == last and not hurry else config.scans
             populations = [self._move(scale) for _ in range(passes)]
             if progress is not None:
                 progress(scale, last)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from polinfer.annealing.annealer import Annealer, State
 from polinfer.annealing.arrays import pack, unpack
+from polinfer.annealing.closed_form import closed_form
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
 from polinfer.annealing.enumerate import BATCH, Listed, list_classes, list_together
@@ -94,7 +95,11 @@ class AnnealingRun:
         number = len(self.done)
         part, place = divmod(number, len(self.scales))
         scale, own_seed = self.scales[place], self.seed + 7919 * part
-        if self.state is None:
+        if self.state is None and self.config.enumerate_up_to:
+            closed = closed_form(self.problems[part], scale, self.sampled, own_seed)
+            if closed is not None:
+                self.done.append(closed)
+                return
             listed = self._list(part)
             if listed is not None:
                 problem = self.problems[part]

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from polinfer.analysis.comparison import Comparison, as_json, check_risk, compare
+from polinfer.analysis.reward_scale import scale_record
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.files import write_json
@@ -65,12 +66,14 @@ class Compare(OutputFlags):
     def run(self) -> None:
         """Solve, print, draw."""
         started = time.perf_counter()
-        mdp = self.problem.make()
         folder = self.out
         if folder is not None:
             check_free(folder, self.overwrite)
         # Refused before anything is trained.
         check_risk(self.risk)
+        with progress_bar() as progress:
+            problem, chosen = self.problem.settle(progress)
+        mdp = problem.make()
         states = shared_table(mdp).num_states
         if self.learned and states > TABLE_LIMIT:
             remarks().print(f"note: wake, VSMC and SAC left out: {states:,} states are over {TABLE_LIMIT:,}")
@@ -85,8 +88,9 @@ class Compare(OutputFlags):
                 progress=lambda done, total: progress(Report(done, total, "policies")),
             )
         record = {
-            "domain": self.problem.domain,
-            "options": self.problem.options,
+            "domain": problem.domain,
+            "options": problem.options,
+            "reward_scale": None if chosen is None else scale_record(chosen),
             "states": result.table.num_states,
             "horizon": result.table.horizon,
             "seconds": time.perf_counter() - started,
@@ -99,6 +103,8 @@ class Compare(OutputFlags):
             print_json(record)
             return
         tables().print(comparison_table(self.problem.domain, result))
+        if chosen is not None:
+            remarks().print(f"reward scale {chosen.scale:g}: {chosen.share:.0%} of the way", markup=False)
         for note in result.notes:
             remarks().print(f"note: {note}", markup=False)
         if folder is not None:

@@ -36,11 +36,13 @@ class Explain(OutputFlags):
     """How many states, the most visited first."""
     given: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE=ACTION ...")] = field(default=())
     """Only of the policies that make these choices, by name, for example: --given '(1,2)=left'."""
+    code: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Code that the run's problem may import, as its config.json names it; a folder alone never runs any."""
 
     def run(self) -> None:
         """Read, compute, print."""
         check_at_least("top", self.top, 1)
-        posterior = load(self.folder)
+        posterior = load(self.folder, code=self.code)
         if self.given:
             posterior = posterior.given(_choices(self.given))
         found = explain(posterior, self.top)

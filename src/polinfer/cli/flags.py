@@ -12,6 +12,9 @@ from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config
 from polinfer.posterior.config import MethodConfig
 
+OF_EVERY_METHOD = ("time_limit",)
+"""Settings that `plan` has a flag for, whichever the method."""
+
 
 def flags_of(config: Any) -> Any:
     """Return a dataclass with the fields of a method's `config`, for the parser to fill.
@@ -27,7 +30,10 @@ def flags_of(config: Any) -> Any:
         "__annotations__": {},
     }
     for field in dataclasses.fields(config):
-        if field.default is None:
+        if field.name in OF_EVERY_METHOD:
+            names["__annotations__"][field.name] = Annotated[hints[field.name], tyro.conf.Suppress]
+            names[field.name] = field.default
+        elif field.default is None:
             kind = next(
                 one for one in get_args(hints[field.name]) or (hints[field.name],) if one is not NoneType
             )

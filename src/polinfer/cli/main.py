@@ -20,8 +20,10 @@ from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan, method_of, plan_command
 from polinfer.cli.report import Report
 from polinfer.cli.reproduce import Reproduce
-from polinfer.core.errors import PolinferError, suggest
+from polinfer.core.errors import PolinferError, shorten, suggest
 from polinfer.methods import DEFAULT_METHOD
+
+_LONGEST = 900  # letters of a complaint
 
 COMMANDS: dict[str, Any] = {
     "list": List,
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PolinferError as error:
         if "--debug" in words:
             raise
-        remarks().print(f"polinfer: {error}", style="red", markup=False, soft_wrap=True)
+        _complain(str(error))
         return 2
     except BrokenPipeError:
         # The reader of our output left (`polinfer list | head`): nothing is wrong.
@@ -60,9 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "--debug" in words:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        remarks().print(
-            f"polinfer: {error.strerror or error}{where}", style="red", markup=False, soft_wrap=True
-        )
+        _complain(f"{error.strerror or error}{where}")
         return 2
     except KeyboardInterrupt:
         remarks().print("polinfer: stopped")
@@ -70,11 +70,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _complain(sentence: str) -> None:
+    """Print one line, whatever a file or a word on the command line brought into it."""
+    said = shorten(sentence, _LONGEST)
+    remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
+
+
 def _parse(words: list[str]) -> Any:
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
         raise PolinferError(
-            f"unknown command {name!r}{suggest(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+            f"unknown command {shorten(repr(name))}{suggest(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
         )
     prog = f"polinfer {name}"
     if name != "plan":

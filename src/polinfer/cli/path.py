@@ -13,14 +13,15 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from polinfer.analysis.enumerated import ENUMERATED
 from polinfer.analysis.reward_path import (
     DEFAULT_SCALES,
-    ENUMERATED,
     PATH_CONFIG,
     ScalePath,
     as_json,
     scale_path,
 )
+from polinfer.analysis.reward_scale import SHARE
 from polinfer.annealing.config import check_scales
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
@@ -96,6 +97,7 @@ class Path(OutputFlags):
             print_json(record)
             return
         tables().print(path_table(self.problem.domain, path))
+        remarks().print(_suggestion(path), markup=False)
         if folder is not None:
             remarks().print(f"figure: {folder / 'path.png'}   numbers: {folder / 'path.json'}", markup=False)
 
@@ -141,16 +143,28 @@ def path_table(domain: str, path: ScalePath) -> Table:
     first = "prior" if path.table.has_prior else "uniform"
     table.add_row(first, *numbers(path.uniform), *dashes, *numbers(path.uniform), style="dim")
     for point in path.points:
+        # The problem's own rewards stand out.
         table.add_row(
-            f"{point.scale:.3g}",
+            f"{point.scale:.3g}" if point.scale != 1 else "own: 1",
             *numbers(point.value),
             _short(point.expected_return),
             _short(point.log_evidence),
             _policies(point.effective_policies),
             *numbers(point.soft_value),
+            style="bold" if point.scale == 1 else "",
         )
     table.add_row("optimum", *numbers(path.stationary), *dashes, *numbers(path.optimum), style="dim")
     return table
+
+
+def _suggestion(path: ScalePath) -> str:
+    scale = path.scale_at(SHARE)
+    if scale is None:
+        return f"No scale between these brings the policy to {SHARE:.0%} of the way from uniform to optimum."
+    return (
+        f"The policy is {SHARE:.0%} of the way from uniform to optimum at a scale of about {scale:.2g}: "
+        f"--reward-scale {scale:.2g}."
+    )
 
 
 def _short(value: float | None) -> str:

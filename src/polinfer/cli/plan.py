@@ -13,20 +13,26 @@ from typing import Annotated, Any
 import tyro
 
 from polinfer.analysis.evaluation import Mode, evaluate
+from polinfer.analysis.reward_scale import FLAT, HALF_WAY, PEAKED, scale_record, suggest_scale
 from polinfer.analysis.summary import summarise
 from polinfer.analysis.verdict import Effort
 from polinfer.cli.flags import config_of_flags, flags_of
+from polinfer.cli.interrupt import interruptible
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
-from polinfer.cli.run_tables import run_tables
+from polinfer.cli.run_tables import account_table, run_tables
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.files import write_json
+from polinfer.core.progress import watching
 from polinfer.core.workers import workers
 from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
+from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.files import SUFFIXES
 from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder
 
+_ABOUT = 0.15  # of the way: half-way need not be exact
+_LEAST_ADVICE = 5.0  # seconds that looking for half-way may take; as long as the run at most
 _UNPREFIXED: Any = tyro.conf.OmitArgPrefixes  # applied to a type that is made at run time
 
 
@@ -52,6 +58,8 @@ class Plan(OutputFlags):
     """Execution: draw an action at every step, as the paper does, or one policy per episode (thompson)."""
     certify: Effort = "default"
     """How much the certificate may take: about as long as the answer, or ten times as long (thorough)."""
+    time_limit: float | None = None
+    """Seconds for the method, after which the best answer so far is kept and judged; Ctrl-C does the same."""
     out: Path | None = None
     """The run folder; a new one under runs/ by default."""
     resume: bool = False
@@ -67,21 +75,27 @@ class Plan(OutputFlags):
     def run(self) -> None:
         """Infer, evaluate, print, draw."""
         started = time.perf_counter()
-        mdp = self.problem.make()
         if self.resume and self.out is None:
             raise PolinferError("--resume needs --out, the folder of the run to go on with")
         check_at_least("episodes", self.episodes, 1)
         check_at_least("jobs", self.jobs, 1)
         # Everything is checked before the folder is touched: a bad request loses nothing.
         config = config_of_flags(method_named(self.method), self.config)
-        request = resolve(mdp, config)
+        with progress_bar() as looking, watching(looking):  # a table may have to be explored first
+            problem, chosen = self.problem.settle(looking)
+            mdp = problem.make()
+            request = resolve(mdp, config)
         if self.resume and not request.method.resumable:
             raise PolinferError(f"method {request.method.name!r} has nothing to resume; leave out --resume")
         request.method.check(mdp, request.config, seed=self.seed, seeds=self.seeds)
         if request.reason:
             remarks().print(f"method: {request.reason}", markup=False, soft_wrap=True)
         folder = self._folder(request.method.name)
-        with progress_bar(self.seeds) as progress, workers(self.jobs, self.cluster):
+        with (
+            interruptible(self.time_limit) as stopper,
+            progress_bar(self.seeds) as progress,
+            workers(self.jobs, self.cluster),
+        ):
             posterior = infer_in_folder(
                 mdp,
                 config,
@@ -100,11 +114,15 @@ class Plan(OutputFlags):
             exactly=posterior.policies is not None and self.mode == "stepwise",
         )
         record: dict[str, Any] = {
-            "domain": self.problem.domain,
-            "options": self.problem.options,
+            "domain": problem.domain,
+            "options": problem.options,
+            "stopped": stopper.answered or None,
+            "reward_scale": None if chosen is None else scale_record(chosen),
             **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
             "run": str(folder),
         }
+        if chosen is None:
+            record["scale_advice"] = self._advise(mdp, record)
         write_json(folder / SUMMARY, record)
         pictures = draw_run(posterior, evaluation, record, folder)
         if self.json:
@@ -113,9 +131,27 @@ class Plan(OutputFlags):
         tables().print(*run_tables(record))
         for finding in record["diagnostics"]:
             remarks().print(finding["sentence"], markup=False)
+        tables().print(account_table(record))
         remarks().print(
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False
         )
+
+    def _advise(self, mdp: Problem, record: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the reward scale that would be half-way, where this one is near an end of the way."""
+        share = None if record["standing"] is None else record["standing"]["share"]
+        if share is None or FLAT <= share <= PEAKED:
+            return None
+        with progress_bar() as progress:
+            found = suggest_scale(
+                mdp,
+                HALF_WAY,
+                seed=self.seed,
+                tolerance=_ABOUT,
+                time_limit=max(_LEAST_ADVICE, record["seconds"]),
+                progress=progress,
+            )
+        own = float(record["options"].get("reward_scale", 1.0))
+        return {**scale_record(found), "scale": own * found.scale}
 
     def _folder(self, method: str) -> Path:
         if self.resume and self.out is not None:

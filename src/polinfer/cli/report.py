@@ -10,10 +10,11 @@ import tyro
 from rich import box
 from rich.table import Table
 
+from polinfer.analysis.record import read_summary
 from polinfer.cli.output import OutputFlags, print_json, remarks, tables
 from polinfer.cli.run_tables import run_tables
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import read_json, write_json
+from polinfer.core.files import write_json
 from polinfer.plots.run_page import write_run_page
 from polinfer.posterior.saving import CONFIG
 from polinfer.reproduce.budgets import BUDGETS, Budget, budget_named
@@ -63,11 +64,8 @@ class Report(OutputFlags):
             raise PolinferError(
                 f"{self.results}: this run has not finished; 'polinfer plan ... --resume' goes on with it"
             )
-        record = read_json(self.results / SUMMARY)
-        try:
-            write_run_page(record, self.results, page)
-        except (KeyError, TypeError, ValueError) as error:
-            raise PolinferError(f"{self.results / SUMMARY}: damaged ({error!r})") from None
+        record = read_summary(self.results / SUMMARY)
+        write_run_page(record, self.results, page)
         if self.json:
             print_json(record | {"report": str(page)})
             return

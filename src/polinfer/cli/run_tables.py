@@ -7,7 +7,18 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from polinfer.analysis.account import account
 from polinfer.analysis.facts import facts_of, policy_rows
+
+
+def account_table(record: dict[str, Any]) -> Table:
+    """Return the account that a plan ends with: a few sentences, each after what it is about."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for about, sentence in account(record):
+        table.add_row(escape(about), escape(sentence))
+    return table
 
 
 def run_tables(record: dict[str, Any]) -> list[Table]:

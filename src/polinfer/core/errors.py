@@ -34,6 +34,20 @@ class ConformanceError(PolinferError):
     """An MDP that violates the protocol."""
 
 
+def shorten(text: str, most: int = 160) -> str:
+    r"""Return `text` in one line of at most `most` letters, for a message.
+
+    Examples
+    --------
+    >>> shorten("a\n  b" + "c" * 20, most=12)
+    'a bccccc ...'
+    """
+    # Twice as much is looked at as is shown: what a file holds may be very long.
+    line = " ".join(text[: 2 * most].split())
+    line = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return line if len(text) <= 2 * most and len(line) <= most else line[: most - 4] + " ..."
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """Return ``' (did you mean ...?)'`` where a known name is similar, the empty string otherwise.
 
@@ -51,7 +65,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
 def check_share(name: str, value: float) -> float:
     """Return `value` if it is a number in 0..1; name it otherwise."""
     if not is_number(value) or not 0 <= value <= 1:
-        raise PolinferError(f"{name} must lie in 0..1, got {value!r}")
+        raise PolinferError(f"{name} must lie in 0..1, got {shorten(repr(value))}")
     return float(value)
 
 
@@ -72,14 +86,14 @@ def check_finite(name: str, value: Any) -> float:
     """Return `value` if it is one finite number; name it otherwise."""
     # Compared before conversion: float() of an integer that is too large raises.
     if not is_number(value) or not abs(value) <= sys.float_info.max:
-        raise PolinferError(f"{name} must be a finite number, got {value!r}")
+        raise PolinferError(f"{name} must be a finite number, got {shorten(repr(value))}")
     return float(value)
 
 
 def check_at_least(name: str, value: int, least: int) -> int:
     """Return `value` if it is an integer of at least `least`; name it otherwise."""
     if not is_whole(value):
-        raise PolinferError(f"{name} must be a whole number, got {value!r}")
+        raise PolinferError(f"{name} must be a whole number, got {shorten(repr(value))}")
     if value < least:
         raise PolinferError(f"{name} must be at least {least}, got {value}")
     return int(value)

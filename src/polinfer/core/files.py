@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +18,12 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, shorten
+from polinfer.core.strict_json import parse_json
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
+_DIGEST = "polinfer digest"
 
 
 def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -64,14 +68,42 @@ def write_json(path: str | Path, value: Any) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def read_json(path: str | Path) -> dict[str, Any]:
-    """Read an object written by `write_json`; anything else is refused with a sentence."""
+def read_regular(path: str | Path, *, inside: bool = False) -> bytes:
+    """Read a plain file; anything else, a pipe, a device, a folder, is refused with a sentence.
+
+    Parameters
+    ----------
+    path
+        The file.
+    inside
+        Whether it must lie in its own folder: a link that leads elsewhere is refused, too.  What a folder
+        that someone sent holds is then all that is read.
+    """
+    path = Path(path)
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        if inside and path.is_symlink() and path.resolve().parent != path.parent.resolve():
+            raise PolinferError(f"{path}: a link that leads out of its folder; put the file itself there")
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind):
+            what = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
+            raise PolinferError(f"{path}: {what}, not a file")
+        return path.read_bytes()
     except FileNotFoundError:
         raise PolinferError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise PolinferError(f"{path}: damaged or not JSON ({' '.join(str(error).split())[:120]})") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, PolinferError):
+            raise
+        why = getattr(error, "strerror", None) or str(error)
+        raise PolinferError(f"{path}: cannot be read ({shorten(why)})") from None
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read an object written by `write_json`; anything else is refused with a sentence."""
+    content = read_regular(path, inside=True)
+    try:
+        value = parse_json(content.decode("utf-8"))
+    except ValueError as error:
+        raise PolinferError(f"{path}: damaged or not JSON ({shorten(str(error))})") from None
     if not isinstance(value, dict):
         raise PolinferError(f"{path}: not an object with names")
     return value
@@ -86,26 +118,67 @@ def as_record(value: Any, kind: type[T], source: str | Path) -> T:
     """Return what JSON gave as a typed record; anything else is refused with the file and the field."""
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise PolinferError(f"{source}: {error}") from None
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        # A check of ours in a record's own __post_init__ arrives as a ValidationError, too.
+        raise PolinferError(f"{source}: {shorten(str(error))}") from None
 
 
 def write_arrays(path: str | Path, arrays: Arrays) -> None:
-    """Write named arrays as a safetensors file."""
-    data = safetensors.numpy.save({k: np.asarray(v, order="C") for k, v in arrays.items()})
+    """Write named arrays as a safetensors file, with a digest by which damage is noticed."""
+    held = {k: np.asarray(v, order="C") for k, v in arrays.items()}
+    data = safetensors.numpy.save(held, {_DIGEST: _digest(held)})
     write_atomically(path, lambda file: file.write(data))
 
 
 def read_arrays(path: str | Path) -> Arrays:
     """Read a safetensors file; a damaged or foreign one is refused with a sentence."""
+    content = read_regular(path, inside=True)
     try:
-        return dict(safetensors.numpy.load(Path(path).read_bytes()))
-    except FileNotFoundError:
-        raise PolinferError(f"{path}: no such file") from None
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        arrays = dict(safetensors.numpy.load(content))
+        size = int.from_bytes(content[:8], "little")
+        told = json.loads(content[8 : 8 + size]).get("__metadata__", {}).get(_DIGEST)
+    # A header may lie about everything, and the library may then raise anything.
+    except Exception as error:
+        why = shorten(str(error))
+        raise PolinferError(f"{path}: damaged or not a safetensors file ({why})") from None
+    # Files of version 0.2 have no digest.
+    if told is not None and told != _digest(arrays):
+        raise PolinferError(f"{path}: damaged: its contents are not what was written")
+    return arrays
+
+
+def _digest(arrays: Arrays) -> str:
+    whole = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        whole.update(f"{name} {arrays[name].dtype} {arrays[name].shape};".encode())
+        whole.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return whole.hexdigest()
+
+
+def check_array(
+    array: NDArray[Any],
+    name: str,
+    shape: tuple[int | None, ...],
+    kinds: str,
+    source: str | Path,
+    *,
+    finite: bool = True,
+) -> None:
+    """Refuse an array of a file by name, for its shape (None: any length), its type or its values."""
+    fits = len(array.shape) == len(shape) and all(
+        want is None or have == want for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits or array.dtype.kind not in kinds:
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
         raise PolinferError(
-            f"{path}: damaged or not a safetensors file ({' '.join(str(error).split())[:120]})"
-        ) from None
+            f"{source}: {name!r} is {array.dtype}{list(array.shape)}, expected "
+            f"{' or '.join(_KINDS[kind] for kind in kinds)}[{wanted}]; the file is damaged"
+        )
+    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise PolinferError(f"{source}: {name!r} holds a number that is not finite; the file is damaged")
+
+
+_KINDS = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
 
 
 def flatten_arrays(tree: Any, prefix: str) -> Arrays:

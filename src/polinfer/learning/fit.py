@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from polinfer.smc.proposal import Proposal
 
 PIECES = 100
 """A run reports, and can be resumed, this many times."""
+_SHORT = 1.0  # seconds: pieces of a simulator in plain Python grow until they take as long
 COLUMNS = tuple(name for name in ChunkMetrics._fields if name != "finite")
 
 
@@ -61,7 +63,7 @@ def fit(
             state = unflatten_arrays(state, saved.arrays, "state", "the checkpoint")
             done, trace = saved.done, saved.trace or trace
         state, trace = run_in_pieces(
-            _pieces(trainer, config, done, state),
+            _pieces(trainer, config, done, state, isinstance(mdp, MDP)),
             state,
             trace,
             seed=seed,
@@ -73,11 +75,17 @@ def fit(
         return Fitted(view_for(mdp, config), state.proposal, trace)
 
 
-def _pieces(trainer: Trainer, config: TrainConfig, done: int, state: TrainState) -> Iterator[Piece]:
-    size = max(1, config.updates // PIECES)
+def _pieces(
+    trainer: Trainer, config: TrainConfig, done: int, state: TrainState, compiled: bool
+) -> Iterator[Piece]:
+    most = max(1, config.updates // PIECES)
+    # A simulator in plain Python may take minutes for what a compiled one does at once.
+    size = most if compiled else 1
     while done < config.updates:
-        upto = min(done + size, config.updates)
+        upto, began = min(done + size, config.updates), time.monotonic()
         state, metrics = trainer.run(state, jnp.asarray(done, jnp.int32), jnp.asarray(upto, jnp.int32))
+        if not compiled and time.monotonic() - began < _SHORT:
+            size = min(2 * size, most)
         done = upto
 
         def snapshot(trace: Trace, done: int = done, state: TrainState = state) -> Snapshot:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from polinfer import exact
+from polinfer.annealing.config import TemperedConfig
 from polinfer.core.errors import check_at_least
 from polinfer.core.progress import Progress, Report
+from polinfer.core.stopping import stop_requested
 from polinfer.exact.enumeration import DEFAULT_LIMIT, check_enumerable
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
+from polinfer.methods.tempered import Tempered
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.diagnostics import Diagnostic, fact
@@ -34,6 +37,10 @@ class ExactConfig(MethodConfig):
     def __post_init__(self) -> None:
         for name in ("limit", "top", "samples"):
             check_at_least(name, getattr(self, name), 1)
+
+
+class _StoppedError(Exception):
+    """Enumeration was asked to end."""
 
 
 class Exact(Method[ExactConfig]):
@@ -64,11 +71,22 @@ class Exact(Method[ExactConfig]):
         del seeds, checkpoint
         table = need_table(problem)
 
+        seen = 0
+
         def report(done: int, total: int) -> None:
+            nonlocal seen
+            seen = done
             if progress is not None:
                 progress(Report(done, total, "policies"))
+            if done < total and stop_requested():
+                raise _StoppedError
 
-        solution = exact.policy_posterior(table, progress=report, seed=seed, **config.to_dict())
+        try:
+            solution = exact.policy_posterior(table, progress=report, seed=seed, **config.to_dict())
+        except _StoppedError:
+            # Some of the policies, in the order of their numbers, are no sample of them.
+            found = Tempered().run(problem, TemperedConfig(rounds=2), seed=seed, progress=progress)
+            return replace(found, reason=f"tempered, since enumeration stopped after {seen:,} policies")
         assert solution.posterior is not None
         return table_posterior(problem, table, config, solution.policy, solution.posterior, seed=seed)
 

@@ -119,7 +119,8 @@ class FittedMethod(Method[F]):
         if len(posterior.trace) == 0:
             return [Diagnostic("untrained", Severity.ERROR, "The proposal was not trained.")]
         training = posterior.config.training()
-        found = [*_of_evidence(posterior), *_of_particles(posterior, training)]
+        found = [*_of_length(posterior, training)]
+        found += [*_of_evidence(posterior), *_of_particles(posterior, training)]
         found += _of_policy(posterior, training)
         found.append(fact("target", _about_worlds(training.sweep.worlds, training.weights == "exact")))
         if training.surrogate_share > 0:
@@ -135,6 +136,18 @@ class FittedMethod(Method[F]):
                 fact("no-table", "Without a table it is not known how far the policy left the uniform one.")
             )
         return found
+
+
+def _of_length(posterior: Posterior, training: TrainConfig) -> list[Diagnostic]:
+    done, total = int(posterior.trace.done[-1]), training.updates * training.sweeps_per_update
+    if done >= total:
+        return []
+    return [
+        warning(
+            "stopped-early",
+            f"Training was stopped after {done:,} of {total:,} sweeps: --resume goes on with it.",
+        )
+    ]
 
 
 def _of_evidence(posterior: Posterior) -> list[Diagnostic]:

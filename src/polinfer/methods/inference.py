@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.progress import Progress
+from polinfer.core.progress import Progress, watching
+from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config, method_named
 from polinfer.posterior.checkpoint import Checkpoint
@@ -27,6 +28,7 @@ def infer(
     seeds: int = 1,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    time_limit: float | None = None,
     **fields: Any,
 ) -> Posterior:
     """Infer the posterior over deterministic policies of `problem`.
@@ -48,6 +50,9 @@ def infer(
     checkpoint
         Where snapshots are kept, so that a run can be stopped and resumed; `polinfer.runs` has one for
         folders.
+    time_limit
+        Seconds after which the method ends with the best answer that it has; `Posterior.reason` says so.  It
+        looks at the clock between two steps, so it takes a little longer.
     **fields
         Fields of the method's configuration, where `method` is a name: ``particles=10``, ...
 
@@ -59,11 +64,13 @@ def infer(
     ['0.269', '0.731']
     """
     terms = {name: fields.pop(name) for name in TERMS if name in fields and _is_term(name, fields[name])}
-    if terms:
-        problem = with_terms(problem, **terms)
-    request = resolve(problem, method, **fields)
-    request.method.check(problem, request.config, seed=seed, seeds=seeds)
-    return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    with watching(progress):
+        if terms:
+            problem = with_terms(problem, **terms)
+        request = resolve(problem, method, **fields)
+        request.method.check(problem, request.config, seed=seed, seeds=seeds)
+    with stopping(time_limit):
+        return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 
 
 def _is_term(name: str, value: Any) -> bool:
@@ -106,10 +113,14 @@ def run(
     checkpoint: Checkpoint | None = None,
 ) -> Posterior:
     """Run a request that was checked."""
-    found = request.method.run(
-        problem, request.config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint
-    )
-    return replace(found, reason=request.reason)
+    with stopping() as stopper:
+        found = request.method.run(
+            problem, request.config, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint
+        )
+    reasons = [request.reason, found.reason]
+    if stopper.answered:
+        reasons.append(f"stopped early by {stopper.answered}, after {stopper.elapsed:.0f} s")
+    return replace(found, reason="; ".join(filter(None, reasons)))
 
 
 register_inference(infer)

@@ -13,6 +13,7 @@ from polinfer.annealing.soft import soft_start
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import Arrays
 from polinfer.core.progress import Progress, Report
+from polinfer.core.stopping import stop_requested
 from polinfer.exact.solution import Floats
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
@@ -87,6 +88,7 @@ class ParticlesConfig(DynamicsFields, MethodConfig):
         )
 
 
+_LEAST_SWEEPS = 2  # for a standard error
 _SWEEP = ("particles", "worlds", "resample_below", "resampling", "coupled", "start")
 
 
@@ -128,6 +130,8 @@ class Particles(Method[ParticlesConfig]):
                 checkpoint.write(Snapshot(done, {}, None, {_name(number): _arrays(populations[-1])}))
             if progress is not None:
                 progress(Report(number + 1, settings.sweeps, "sweeps"))
+            if number + 1 < settings.sweeps and len(populations) >= _LEAST_SWEEPS and stop_requested():
+                break
         policy, whole = combine(table, settings, populations, seed)
         return table_posterior(problem, table, config, policy, whole, seed=seed)
 

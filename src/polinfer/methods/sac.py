@@ -81,6 +81,10 @@ class Sac(Method[SacConfig]):
             f"This is no posterior: the policy maximises return {_regulariser(posterior, alpha)}, "
             f"discounted by {_discounts(posterior, config.gamma)}.",
         )
+        if len(posterior.trace) and int(posterior.trace.done[-1]) < config.steps:
+            done = int(posterior.trace.done[-1])
+            short = f"Training was stopped after {done:,} of {config.steps:,} steps: train on (--resume)."
+            return [warning("stopped-early", short), about]
         oracle = self.oracle(posterior)
         if oracle is None:
             none = "The problem has no table, so there is no exact answer beside it."

@@ -11,6 +11,7 @@ from polinfer.annealing.path import AnnealedPoint
 from polinfer.annealing.replicas import pool_points, replica_seed
 from polinfer.annealing.run import AnnealingRun, anneal
 from polinfer.core.progress import Progress, Report
+from polinfer.core.stopping import stop_requested
 from polinfer.core.workers import spread
 from polinfer.exact.joint import describe_sample
 from polinfer.exact.solution import PolicyPosterior
@@ -73,7 +74,7 @@ class Tempered(Method[TemperedConfig]):
         whole = posterior.policies
         assert whole is not None
         if whole.log_evidence_stderr == 0:
-            return [fact("enumerated", "The problem fell apart into parts that were all enumerated.")]
+            return [fact("enumerated", "All parts of the problem were enumerated or have a closed form.")]
         return diagnose_sample(posterior, EVALUATED_EXACTLY, "use more policies, moves or rounds")
 
 
@@ -93,7 +94,7 @@ def _anneal(
     far = annealing.progress
     while not annealing.finished:
         late = config.time_limit is not None and time.monotonic() - began > config.time_limit
-        annealing.step(hurry=late)
+        annealing.step(hurry=late or bool(stop_requested()))
         if checkpoint is not None and time.monotonic() - kept > _BETWEEN:
             kept = time.monotonic()
             checkpoint.write(Snapshot(len(annealing.done), annealing.to_arrays()))

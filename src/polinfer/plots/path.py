@@ -19,8 +19,18 @@ from polinfer.plots.style import FRAME, INK, PALETTE, SMALL_SIZE, TEXT_SIZE, sty
 _POSTERIOR, _EPISODE, _SOFT = PALETTE[0], PALETTE[5], PALETTE[1]
 _TWO_SIGMA = 2.0
 _APART = 0.01  # of the axis: the stationary optimum gets a line of its own if it is this far from the other
-_FIRST = ["policy posterior", "soft value iteration", "optimum", "best stationary policy"]
-_ORDER = [*_FIRST, "uniform policy", "prior"]
+_ORDER = [
+    "policy posterior",
+    "soft value iteration",
+    "optimum",
+    "best stationary policy",
+    "uniform policy",
+    "prior",
+    "own rewards",
+    "suggested scale",
+]
+_OWN, _SUGGESTED = "own rewards, scale 1", "suggested scale, 90% of the way"
+_MARK = PALETTE[3]
 _LOG_TEN = float(np.log(10.0))
 _MANY = 700.0  # nats: beyond, a number of policies has no float, and its logarithm is drawn
 
@@ -53,6 +63,7 @@ def path_figure(path: ScalePath) -> Figure:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("reward scale", fontsize=TEXT_SIZE, color=INK)
     returns, entropy, policies = axes[0], axes[-2], axes[-1]
+    _mark_scales(axes, path)
 
     def lines(ax: Axes, of: Callable[[PolicyValue], float], stderrs: list[float]) -> None:
         _references(ax, path, of)
@@ -87,6 +98,16 @@ def path_figure(path: ScalePath) -> Figure:
         handlelength=2.0,
     )
     return figure
+
+
+def _mark_scales(axes: list[Axes], path: ScalePath) -> None:
+    """Mark the problem's own rewards, and the scale at which the policy is most of the way."""
+    low, high = path.points[0].scale, path.points[-1].scale
+    suggested = path.scale_at()
+    for scale, line, label in ((1.0, (0, (1, 1)), _OWN), (suggested, (0, (4, 1.5, 1, 1.5)), _SUGGESTED)):
+        if scale is not None and low <= scale <= high:
+            for ax in axes:
+                ax.axvline(scale, color=_MARK, linewidth=0.9, linestyle=line, zorder=1.2, label=label)
 
 
 def _banded(

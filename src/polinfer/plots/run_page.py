@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from polinfer.analysis.facts import facts_of, policy_rows
-from polinfer.core.files import write_atomically
+from polinfer.core.files import read_regular, write_atomically
 from polinfer.plots.html import page, picture, table, text
 from polinfer.runs.folder import FIGURES
 
@@ -32,7 +32,7 @@ def _parts(record: dict[str, Any], folder: Path) -> list[str]:
     parts += [f"<p>{text(finding['sentence'])}</p>" for finding in record["diagnostics"]]
     for name in FIGURES:
         if (folder / name).is_file():
-            parts.append(picture((folder / name).read_bytes(), _CAPTIONS[name]))
+            parts.append(picture(read_regular(folder / name, inside=True), _CAPTIONS[name]))
     if policy is not None:
         more = f"; {policy.left_out} more are in summary.json" if policy.left_out else ""
         parts += [f"<h2>Policy</h2><p>The states visited most first{more}.</p>"]

@@ -11,6 +11,7 @@ import numpy as np
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import Arrays
 from polinfer.core.progress import Progress, Report
+from polinfer.core.stopping import stop_requested
 from polinfer.posterior.trace import Trace
 
 
@@ -59,7 +60,7 @@ def run_in_pieces(
     progress: Progress | None,
     checkpoint: Checkpoint | None,
 ) -> tuple[Any, Trace]:
-    """Run to the end; after each piece extend the trace, keep a snapshot and report.
+    """Run to the end, or until asked to stop; after each piece extend the trace, keep a snapshot and report.
 
     Returned are the last state, which is `state` where nothing was left to do, and the whole trace.
     """
@@ -70,6 +71,8 @@ def run_in_pieces(
             checkpoint.write(piece.snapshot(trace))
         if progress is not None:
             progress(Report(min(piece.done, total), total, trace.unit, note(trace)))
+        if piece.done < total and stop_requested():
+            break
     return state, trace
 
 

@@ -77,7 +77,8 @@ def condition(posterior: Posterior, choices: Choices, source: Source) -> Posteri
         raise PolinferError("there is no sample of whole policies to condition; use source='inference'")
     few = held is None or int(held.sum()) < ENOUGH or posterior.policies is None
     # What was enumerated is enumerated again: that is exact, and a sample is not.
-    enumerated = posterior.policies is not None and posterior.policies.policy_stderr is None
+    errors = None if posterior.policies is None else posterior.policies.policy_stderr
+    enumerated = errors is None or not errors.any()
     if source == "inference" or (source == "auto" and (few or enumerated)):
         return _infer(posterior, problem, names, log_prior, made)
     assert held is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +12,59 @@ import jax.numpy as jnp
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import Arrays, read_arrays, unflatten_arrays
 from polinfer.core.protocol import MDP
-from polinfer.exact.solution import PolicyPosterior
 from polinfer.posterior.config import MethodConfig
+from polinfer.posterior.intact import check_proposal, check_seeds, read_policies
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.saving import POLICY, read_config, read_trace, remake_problem
+from polinfer.posterior.saving import CONFIG, EXPLORED, POLICY, read_config, read_trace, remake_problem
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table, table_of
+from polinfer.problems.tabular import load_table
 from polinfer.smc.proposal import Layer, NetworkProposal, Proposal, ShiftedProposal, TableProposal
 
 ConfigOf = Callable[[str, dict[str, Any]], MethodConfig]
 """From a method's name and its fields as they were written to its configuration."""
 
 
-def read_posterior(folder: Path, config_of: ConfigOf, mdp: Problem | None = None) -> Posterior:
-    """Read a posterior that `save` wrote; `config_of` knows the methods."""
+def read_posterior(
+    folder: Path, config_of: ConfigOf, mdp: Problem | None = None, code: Sequence[str] = ()
+) -> Posterior:
+    """Read a posterior that `save` wrote; `config_of` knows the methods.
+
+    Everything is checked against the problem and the configuration: what is returned can be computed with.
+    """
     if not folder.is_dir():
-        raise PolinferError(f"{folder}: no such folder")
+        raise PolinferError(f"{folder}: {'a file, not a folder' if folder.exists() else 'no such folder'}")
     run = read_config(folder)
     source = folder / POLICY
+    if not source.exists() and not source.is_symlink():
+        raise PolinferError(
+            f"{folder}: no answer yet ({POLICY}: no such file); 'polinfer plan --resume' goes on"
+        )
     arrays = read_arrays(source)
-    config = config_of(run.method, run.config)
-    problem = remake_problem(run.problem, folder, mdp)
+    try:
+        config = config_of(run.method, run.config)
+    except PolinferError as error:
+        raise PolinferError(f"{folder / CONFIG}: {error}") from None
+    check_seeds(run.seed, run.seeds, folder / CONFIG)
+    problem = remake_problem(run.problem, folder, mdp, code)
     template = _proposal_template(arrays, source)
-    view = _view_of(problem, template)
+    view = _view_of(problem, template, folder / EXPLORED)
+    check_proposal(template, view, run.seeds, source)
     proposal = unflatten_arrays(template, arrays, "proposal", source)
-    trace = read_trace(arrays, source)
-    known = _policies_from(arrays, source) if any(name.startswith("policies.") for name in arrays) else None
+    trace = read_trace(arrays, source, run.seeds)
+    known = None
+    if any(name.startswith("policies.") for name in arrays):
+        known = read_policies(arrays, view, source)
     return Posterior(problem, view, config, proposal, run.seeds, run.seed, trace, known, run.reason)
 
 
-def _view_of(problem: Problem, proposal: Proposal) -> MDP:
-    """Return the form of a problem that its policy was found on."""
+def _view_of(problem: Problem, proposal: Proposal, kept: Path) -> MDP:
+    """Return the form of a problem that its policy was found on: a table that was explored is `kept`."""
+    if isinstance(proposal, TableProposal | ShiftedProposal):
+        return load_table(kept) if kept.exists() else shared_table(problem)
     if not isinstance(problem, MDP):
         return EncodedView(problem)
-    if isinstance(proposal, TableProposal | ShiftedProposal):
-        return shared_table(problem)
     return table_of(problem) or problem
 
 
@@ -74,13 +91,3 @@ def _network_template(arrays: Arrays, prefix: str, source: Path) -> NetworkPropo
             raise PolinferError(f"{source}: layer {number} of the policy is damaged")
         layers.append(Layer(jnp.asarray(weight), jnp.asarray(bias)))
     return NetworkProposal(tuple(layers))
-
-
-def _policies_from(arrays: Arrays, source: Path) -> PolicyPosterior:
-    fields: dict[str, Any] = {}
-    for name in PolicyPosterior.__dataclass_fields__:
-        array = arrays.get(f"policies.{name}")
-        if array is None and name not in ("reach_policy", "sampled_policies", "policy_stderr"):
-            raise PolinferError(f"{source}: {name!r} is missing; the file is damaged")
-        fields[name] = array.item() if array is not None and array.ndim == 0 else array
-    return PolicyPosterior(**fields)

@@ -23,6 +23,7 @@ from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.saving import save
 from polinfer.posterior.trace import Trace
 from polinfer.problems.encoded import EncodedView
+from polinfer.problems.lookup import Lookup, native_action, split_observations
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.proposal import Proposal, log_proposal_of
@@ -113,6 +114,9 @@ class Posterior:
 
     def action_probs_by_seed(self, state: State) -> NDArray[np.float32]:
         """Return the probability of each action in `state` for each seed, ``[seeds, A]``."""
+        several = self._several(state)
+        if several is not None:
+            return np.mean([np.exp(np.asarray(self._log_probs(jnp.asarray(row)))) for row in several], axis=0)
         return np.exp(self.log_probs_by_seed(state))
 
     def log_probs_by_seed(self, state: State) -> NDArray[np.float32]:
@@ -186,13 +190,17 @@ class Posterior:
         deterministic: bool = False,
         *,
         seed: int | None = None,
-    ) -> tuple[int, Any]:
+    ) -> tuple[Any, Any]:
         """Choose an action as Stable-Baselines3's policies do: ``(action, state)``.
+
+        The action is what the problem's own environment takes: a number, or an array where it makes several
+        choices at once.
 
         Parameters
         ----------
         observation
-            A state of the problem.
+            A state of the problem, or what its environment shows; or a batch, as vectorised environments
+            stack them, which is answered by an array of actions.
         state, episode_start
             The hidden state of a recurrent policy, handed back unused: this one has none.
         deterministic
@@ -201,10 +209,16 @@ class Posterior:
             Makes the draw repeatable.
         """
         del episode_start
+        chance = np.random.default_rng(seed)
+        batch = split_observations(self.mdp, observation)
+        if batch is not None:
+            return np.array([self._choose(one, deterministic, chance) for one in batch]), state
+        return self._choose(observation, deterministic, chance), state
+
+    def _choose(self, observation: State, deterministic: bool, chance: np.random.Generator) -> Any:
         probs = self.action_probs(observation).astype(np.float64)
-        if deterministic:
-            return int(probs.argmax()), state
-        return int(np.random.default_rng(seed).choice(len(probs), p=probs / probs.sum())), state
+        action = probs.argmax() if deterministic else chance.choice(len(probs), p=probs / probs.sum())
+        return native_action(self.mdp, int(action))
 
     def table_probs(self) -> NDArray[np.float32] | None:
         """Return the policies of all `states`, ``[seeds, S, A]``; None where the view is no table."""
@@ -235,23 +249,24 @@ class Posterior:
         return _make_commit(self.view)(self.proposal, self.drawn_policies, number, state)
 
     @cached_property
-    def _index(self) -> dict[bytes, int]:
+    def _lookup(self) -> Lookup:
         assert isinstance(self.view, TabularMDP)
-        return {row.tobytes(): i for i, row in enumerate(self.view.identities)}
+        return Lookup(self.mdp, self.view)
+
+    def _several(self, state: State) -> list[int] | None:
+        """Return the states that an observation may stand for, where there are more than one."""
+        if not isinstance(self.view, TabularMDP) or not self.view.observed:
+            return None
+        rows = self._lookup.rows(state)
+        return rows if len(rows) > 1 else None
 
     def _to_view(self, state: State) -> State:
         """Turn a state of the user's problem into one of the view."""
         if isinstance(self.view, EncodedView):
             return self.view.of(state)
-        if self.view is self.mdp:
-            if isinstance(self.view, TabularMDP) and not 0 <= int(state) < self.view.num_states:
-                raise PolinferError(f"state {int(state)} is outside 0..{self.view.num_states - 1}")
-            return state
-        assert isinstance(self.mdp, MDP)
-        identity = np.asarray(self.mdp.identity(state), np.int32)
-        if identity.tobytes() not in self._index:
-            raise PolinferError(f"state {identity.tolist()} cannot be reached from the start of this problem")
-        return jnp.asarray(self._index[identity.tobytes()])
+        if isinstance(self.view, TabularMDP):
+            return jnp.asarray(self._lookup.rows(state)[0])
+        return state
 
     def save(self, folder: str | Path) -> None:
         """Write this posterior into `folder`; `polinfer.load` reads it back."""
@@ -272,9 +287,10 @@ class SampledPolicy:
     seed: int
     member: int = 0
 
-    def __call__(self, state: State) -> int:
-        """Return the action that this policy takes in `state`."""
-        return int(self.posterior._committed(self.seed, self.posterior._to_view(state))[self.member])
+    def __call__(self, state: State) -> Any:
+        """Return the action that this policy takes in `state`, or on an observation of the environment."""
+        action = self.posterior._committed(self.seed, self.posterior._to_view(state))[self.member]
+        return native_action(self.posterior.mdp, int(action))
 
 
 def log_policy_function(view: MDP, proposal: Proposal) -> Callable[[State], Array]:

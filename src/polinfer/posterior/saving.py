@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, shorten
 from polinfer.core.files import (
     Arrays,
     as_record,
+    check_array,
     flatten_arrays,
     plain,
     read_json,
+    read_regular,
     write_arrays,
     write_json,
 )
+from polinfer.core.protocol import EnumerableMDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 FORMAT = "polinfer posterior"
 VERSION = 2
 CONFIG, POLICY, TABLE = "config.json", "policy.safetensors", "problem.npz"
+EXPLORED = "table.npz"  # what an estimated answer is on: another exploration would be another table
 
 
 class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,6 +52,16 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
     seeds: int
     problem: dict[str, Any]
     reason: str = ""
+
+
+class DescribedProblem(msgspec.Struct):
+    """The field ``problem`` of ``config.json``: a name with options, or a table in the same folder."""
+
+    domain: str = ""
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    table: str = ""
+    digest: str = ""
+    policies: str = ""
 
 
 def describe_problem(mdp: Problem) -> dict[str, Any]:
@@ -65,8 +80,14 @@ def describe_problem(mdp: Problem) -> dict[str, Any]:
     return {}
 
 
-def remake_problem(described: dict[str, Any], folder: Path, mdp: Problem | None) -> Problem:
-    """Make the problem that `describe_problem` wrote down; `mdp` wins where it is given."""
+def remake_problem(
+    described: dict[str, Any], folder: Path, mdp: Problem | None, code: Sequence[str] = ()
+) -> Problem:
+    """Make the problem that `describe_problem` wrote down; `mdp` wins where it is given.
+
+    What the description names as code is run only where `code` names it, too.
+    """
+    source = folder / CONFIG
     if mdp is not None:
         known = describe_problem(mdp)
         if described and known and known != described:
@@ -74,17 +95,61 @@ def remake_problem(described: dict[str, Any], folder: Path, mdp: Problem | None)
                 f"{folder}: this posterior was inferred for another problem than the one given"
             )
         return mdp
-    if "domain" in described:
-        made: Problem = make(described["domain"], **described["options"])
+    wanted = as_record(described, DescribedProblem, f"{source}: problem")
+    if wanted.domain:
+        for name in _named_code(wanted):
+            if name not in code:
+                raise PolinferError(
+                    f"{source}: the problem is code ({shorten(name)}), which a file cannot start; if you "
+                    f"trust it, name it: --code {shorten(name)}, or polinfer.load(folder, mdp=...)"
+                )
+        try:
+            made: Problem = make(wanted.domain, **wanted.options)
+        except PolinferError as error:
+            raise PolinferError(f"{source}: problem: {error}") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise PolinferError(
+                f"{source}: problem: an option has the wrong kind of value ({shorten(str(error))})"
+            ) from None
         return made
-    if "table" in described:
-        table: Problem = with_terms(
-            load_table(folder / described["table"]), policies=described.get("policies", "stationary")
-        )
+    if wanted.table:
+        if wanted.table != TABLE:
+            raise PolinferError(
+                f"{source}: problem: a table is kept in {TABLE}, not in {shorten(wanted.table)}"
+            )
+        path = folder / TABLE
+        read_regular(path, inside=True)
+        table = load_table(path)
+        if wanted.digest and table.digest != wanted.digest:
+            raise PolinferError(f"{path}: not the table that this posterior was inferred for")
+        if wanted.policies == "time-dependent":
+            timed: Problem = with_terms(table, policies="time-dependent")
+            return timed
         return table
     raise PolinferError(
         f"{folder}: the problem has no name to make it by; pass it: polinfer.load(folder, mdp=...)"
     )
+
+
+def _named_code(wanted: DescribedProblem) -> Iterator[str]:
+    """Yield what names code to import: ``module:thing`` behind a scheme, or anywhere in the options."""
+    address = wanted.domain.partition(":")[2]
+    if ":" in address or address.endswith(".py"):
+        yield wanted.domain
+
+    def inside(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            if ":" in value:
+                yield value
+        elif isinstance(value, dict):
+            for name, one in value.items():
+                yield from inside(name)
+                yield from inside(one)
+        elif isinstance(value, list | tuple):
+            for one in value:
+                yield from inside(one)
+
+    yield from inside(wanted.options)
 
 
 def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reason: str = "") -> RunConfig:
@@ -114,15 +179,15 @@ def write_config(folder: Path, mdp: Problem, run: RunConfig) -> None:
 def read_config(folder: Path) -> RunConfig:
     """Read ``config.json`` and check that it is ours, and of a version that we read."""
     path = folder / CONFIG
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         raise PolinferError(f"{folder} holds no run ({CONFIG}: no such file); 'polinfer plan' makes one")
     found = read_json(path)
     if found.get("format") != FORMAT:
         raise PolinferError(f"{path}: not the configuration of a polinfer run")
     if found.get("version") != VERSION:
         raise PolinferError(
-            f"{path}: format version {found.get('version')!r}, and this polinfer reads version {VERSION}; "
-            "plan again, or read it with the polinfer that wrote it"
+            f"{path}: format version {shorten(repr(found.get('version')))}, and this polinfer reads version "
+            f"{VERSION}; plan again, or read it with the polinfer that wrote it"
         )
     return as_record(found, RunConfig, path)
 
@@ -141,6 +206,13 @@ def save(posterior: Posterior, folder: str | Path) -> None:
             if value is not None
         }
     write_arrays(folder / POLICY, arrays)
+    view = posterior.view
+    if (
+        isinstance(view, TabularMDP)
+        and view is not posterior.mdp
+        and not isinstance(posterior.mdp, EnumerableMDP)
+    ):
+        save_table(view, folder / EXPLORED)
     run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds, posterior.reason)
     write_config(folder, posterior.mdp, run)
 
@@ -152,10 +224,16 @@ def trace_arrays(trace: Trace) -> Arrays:
     return {"trace:unit": unit, "trace:done": trace.done, **columns}
 
 
-def read_trace(arrays: Arrays, source: Path) -> Trace:
-    """Return the trace that `trace_arrays` wrote."""
+def read_trace(arrays: Arrays, source: Path, seeds: int | None = None) -> Trace:
+    """Return the trace that `trace_arrays` wrote; its columns must have a row for each piece of the run."""
     missing = [name for name in ("trace:unit", "trace:done") if name not in arrays]
     if missing:
         raise PolinferError(f"{source}: {missing[0]!r} is missing; the file is damaged")
+    unit, done = arrays["trace:unit"], arrays["trace:done"]
+    check_array(unit, "trace:unit", (None,), "u", source)
+    check_array(done, "trace:done", (None,), "i", source)
     columns = {name[6:]: rows for name, rows in arrays.items() if name.startswith("trace.")}
-    return Trace(arrays["trace:unit"].tobytes().decode(errors="replace"), arrays["trace:done"], columns)
+    for name, rows in columns.items():
+        # NaN is a measurement that was not taken.
+        check_array(rows, f"trace.{name}", (len(done), seeds), "f", source, finite=False)
+    return Trace(unit.tobytes().decode(errors="replace"), done, columns)

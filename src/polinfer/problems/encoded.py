@@ -50,6 +50,9 @@ class EncodedView:
 
         States with equal features and legal actions have one identity, so one action of a sampled policy.
         """
+        as_state: Any = getattr(self.simulator, "as_state", None)
+        if as_state is not None:  # an environment's own observation will do
+            state = as_state(state)
         features = np.asarray(self.simulator.encode(state), np.float32)
         if features.shape != (self.num_features,) or not np.isfinite(features).all():
             raise PolinferError(

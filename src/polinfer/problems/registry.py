@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from polinfer.core.errors import DomainError, suggest
-from polinfer.core.protocol import MDP
+from polinfer.core.errors import DomainError, shorten, suggest
+from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.core.simulator import Simulator
 from polinfer.problems.spec import Spec, attach_spec, spec_of
+from polinfer.problems.tabular.exploration import OPTIONS, with_exploration
 from polinfer.problems.tabular.files import SUFFIXES, load_table
 from polinfer.problems.terms import TERMS, with_terms
 
@@ -122,15 +124,21 @@ def make(name: str, **options: Any) -> Any:
 
 
 def _make(name: str, options: dict[str, Any]) -> Any:
+    explore = {option: options[option] for option in OPTIONS if option in options}
+    if explore and not (name in _DOMAINS and set(explore) & set(_DOMAINS[name].options)):
+        rest = {option: value for option, value in options.items() if option not in explore}
+        return attach_spec(_explored(_make(name, rest), explore), Spec(name, dict(options)))
     scheme, colon, address = name.partition(":")
     if colon and scheme in _SCHEMES:
         return attach_spec(_SCHEMES[scheme].factory(address, **options), Spec(name, dict(options)))
+    if name not in _DOMAINS and re.search(r"\.py:\w+$", name):
+        return attach_spec(_SCHEMES["file"].factory(name, **options), Spec(name, dict(options)))
     if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
         return _make_from_file(name, options)
     if name not in _DOMAINS:
         raise DomainError(
-            f"unknown domain {name!r}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
-            "and a table file ends in .npz or .json"
+            f"unknown domain {shorten(repr(name))}{suggest(name, _DOMAINS)}; 'polinfer list' shows all, "
+            "a table file ends in .npz or .json, and a class of your own is path/to/file.py:Class"
         )
     domain = _DOMAINS[name]
     known = domain.options
@@ -143,6 +151,17 @@ def _make(name: str, options: dict[str, Any]) -> Any:
     if missing:
         raise DomainError(f"{name} needs the option {missing[0]!r}")
     return attach_spec(domain.factory(**{**domain.defaults, **options}), Spec(name, dict(options)))
+
+
+def _explored(problem: Problem, options: dict[str, Any]) -> Problem:
+    """Attach how to explore to a problem that needs to be."""
+    told = [name for name in ("draws", "markov") if name in options]
+    if told and isinstance(problem, EnumerableMDP):
+        raise DomainError(f"the problem lists its outcomes, so its table is exact; leave out {told[0]}")
+    if isinstance(problem, EnumerableMDP):
+        return problem
+    explored: Problem = with_exploration(problem, **options)
+    return explored
 
 
 def _make_from_file(path: str, options: dict[str, Any]) -> MDP:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from polinfer.core.errors import TooLargeError
 from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.problems.tabular import TabularMDP, tabulate
+from polinfer.problems.tabular.exploration import Exploration, exploration_of
 
 TABLE_LIMIT = 4096
 
@@ -21,7 +22,10 @@ class Representation(NamedTuple):
 
 @lru_cache(maxsize=64)
 def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
-    """Return `mdp` as a table if it has one of at most `limit` states; equal problems share it."""
+    """Return `mdp` as an exact table if it has one of at most `limit` states; equal problems share it.
+
+    A problem that does not list its outcomes has none: what only simulates is better off with the simulator.
+    """
     if not isinstance(mdp, EnumerableMDP):
         return None
     try:
@@ -32,6 +36,18 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
 
 
 def shared_table(mdp: object) -> TabularMDP:
-    """Return `mdp` as a table of any size; small tables are shared with training."""
-    known = table_of(mdp) if isinstance(mdp, MDP) and not isinstance(mdp, TabularMDP) else None
+    """Return `mdp` as a table of any size; small tables are shared with training.
+
+    A problem that does not list its outcomes is explored, once.
+    """
+    if isinstance(mdp, TabularMDP):
+        return mdp
+    if not isinstance(mdp, EnumerableMDP):
+        return _explored(mdp, exploration_of(mdp))
+    known = table_of(mdp)
     return tabulate(mdp) if known is None else known
+
+
+@lru_cache(maxsize=16)
+def _explored(problem: object, options: Exploration) -> TabularMDP:
+    return tabulate(problem)

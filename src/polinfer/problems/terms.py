@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import MDP, EnumerableMDP, State, constant, discount_of
 from polinfer.problems.spec import Spec, attach_spec, spec_of
-from polinfer.problems.tabular.files import SUFFIXES, load_prior
+from polinfer.problems.tabular.policy_files import POLICY_SUFFIXES, read_policy
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.problems.tabular.tabulate import tabulate
 from polinfer.problems.tabular.terms import check_discount, check_prior, check_strength, strengthen
@@ -73,7 +73,7 @@ def with_terms(
     prior
         The reference measure ``mu(a|s)``: a table ``[S, A]`` of probabilities in the order of
         ``polinfer.tabulate(problem)``, a function from a state to log probabilities (with JAX for a JAX
-        MDP), a `polinfer.Posterior`, the path of a run folder, or that of a table file.  Zero means illegal.
+        MDP), a `polinfer.Posterior`, the path of a run folder, or that of a policy file.  Zero means illegal.
     prior_strength
         Uses ``mu^k``, normalised: as if the prior had spoken `k` times.  0 is uniform over what it allows.
     discount
@@ -142,6 +142,8 @@ def _written(changed: Any, prior: Any) -> Any:
 
 def _rows(prior: Any, table: TabularMDP) -> NDArray[np.float64]:
     """Return a prior as probabilities ``[S, A]`` of a table."""
+    if isinstance(prior, str | Path) and Path(prior).suffix in POLICY_SUFFIXES:
+        prior = read_policy(prior, table)
     source = _read(prior)
     if isinstance(source, ActionProbabilities):
         found = np.stack([source.action_probs(_state_for(source, table, i)) for i in range(table.num_states)])
@@ -167,10 +169,10 @@ def _read(prior: Any) -> Any:
     if not isinstance(prior, str | Path):
         return prior
     path = Path(prior)
-    if path.suffix in SUFFIXES:
-        return load_prior(path)
+    if path.suffix in POLICY_SUFFIXES:
+        return path
     if not path.is_dir():
-        raise PolinferError(f"prior {path}: no such run folder, and no .npz or .json file")
+        raise PolinferError(f"prior {path}: no such run folder, and no .npy, .npz, .json or .csv file")
     return _READERS[-1](path)
 
 
@@ -274,7 +276,7 @@ class _WithTerms:
 
 
 class _MdpDiscount(_WithTerms):
-    def tabulated(self, limit: int) -> TabularMDP:
+    def tabulated(self, limit: int | None) -> TabularMDP:
         table = tabulate(self._base, limit)
         changed = table.with_problem(discount=self.discount)
         return changed.with_sources(table.states)
@@ -293,7 +295,7 @@ class _MdpRows(_MdpDiscount):
         legal: Array = self._base.legal(state) & jnp.isfinite(self.log_prior(state))
         return legal
 
-    def tabulated(self, limit: int) -> TabularMDP:
+    def tabulated(self, limit: int | None) -> TabularMDP:
         table = tabulate(self._base, limit)
         changed = table.with_problem(discount=self.discount, prior=self._terms.rows)
         return changed.with_sources(table.states)
@@ -334,7 +336,7 @@ def _class_of(kind: Any, mixin: Any) -> type:
 
 def _attach(problem: Any, terms: Terms, mixin: type) -> Any:
     """Return a copy of `problem` whose class has `mixin` before its own."""
-    kind = type(problem)
+    kind: Any = type(problem)
     base = problem
     if isinstance(problem, _WithTerms):
         # Terms on terms: the newer ones speak, the older ones are still asked for what is legal.

@@ -134,9 +134,9 @@ class _TimedOutcomes(TimedMDP):
         # What has ended stays where it is, the step included.
         return Outcomes(listed.probability, later)
 
-    def tabulated(self, limit: int) -> TabularMDP:
+    def tabulated(self, limit: int | None) -> TabularMDP:
         """Write the layers out from a table of the problem inside."""
-        return layered_table(tabulate(self.base, limit), limit)
+        return layered_table(tabulate(self.base, limit), DEFAULT_LIMIT if limit is None else limit)
 
 
 class _TimedEndings(TimedMDP):

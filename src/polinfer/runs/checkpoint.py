@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import Arrays, plain, read_arrays, write_arrays, write_atomically
+from polinfer.core.files import Arrays, check_array, plain, read_arrays, write_arrays, write_atomically
 from polinfer.posterior.checkpoint import Snapshot
 from polinfer.posterior.saving import read_trace, trace_arrays
 from polinfer.posterior.trace import Trace
@@ -31,8 +31,9 @@ class FolderCheckpoint:
         if not path.exists():
             return None
         arrays = read_arrays(path)
-        if "done" not in arrays or arrays["done"].shape != ():
+        if "done" not in arrays:
             raise PolinferError(f"{path}: 'done' is missing; remove the file to start again")
+        check_array(arrays["done"], "done", (), "iu", path)
         trace = read_trace(arrays, path) if "trace:done" in arrays else None
         found = {name[len(_RUN) :]: rows for name, rows in arrays.items() if name.startswith(_RUN)}
         return Snapshot(int(arrays["done"]), found, trace, self._blocks())

@@ -8,6 +8,7 @@ folder ``blocks`` (from where it resumes; gone when the run is finished), ``poli
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress
+from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.inference import resolve, run
 from polinfer.methods.registry import read_config as method_config
@@ -24,6 +26,7 @@ from polinfer.posterior.loading import read_posterior
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.saving import (
     CONFIG,
+    EXPLORED,
     POLICY,
     TABLE,
     RunConfig,
@@ -37,10 +40,10 @@ from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoi
 
 SUMMARY = "summary.json"
 FIGURES = ("policy.png", "returns.png", "training.png", "certificate.png")
-RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, CONFIG)
+RUN_FILES = (CHECKPOINT, POLICY, METRICS, SUMMARY, *FIGURES, TABLE, EXPLORED, CONFIG)
 
 
-def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
+def load(folder: str | Path, mdp: Problem | None = None, *, code: Sequence[str] = ()) -> Posterior:
     """Read a posterior that `Posterior.save` or a run of ``polinfer plan`` wrote.
 
     Parameters
@@ -49,8 +52,11 @@ def load(folder: str | Path, mdp: Problem | None = None) -> Posterior:
         The folder.
     mdp
         The problem, needed only where it was made neither by `polinfer.make` nor from a table.
+    code
+        Names of code that the run's problem may import, such as ``gym:my_module:MyEnv-v0``.  A folder alone
+        never makes anything run.
     """
-    return read_posterior(Path(folder), method_config, mdp)
+    return read_posterior(Path(folder), method_config, mdp, code)
 
 
 register_folder_reader(load)
@@ -95,14 +101,16 @@ def infer_in_folder(
     asked = describe_run(mdp, config, seed, seeds, request.reason)
     if resume:
         _check_same(read_config(folder), asked, chosen, folder)
-        if (folder / POLICY).exists():
+        # A run that was asked to stop has an answer and a checkpoint.
+        if (folder / POLICY).exists() and not (folder / CHECKPOINT).exists():
             return load(folder, mdp)
     elif chosen.resumable:
         write_config(folder, mdp, asked)
     checkpoint = FolderCheckpoint(folder) if chosen.resumable else None
-    posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    with stopping() as stopper:
+        posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
     posterior.save(folder)
-    if checkpoint is not None:
+    if checkpoint is not None and not stopper.answered:
         checkpoint.remove()
     return posterior
 

@@ -2,6 +2,7 @@
 
 from polinfer.problems import domains as _domains  # noqa: F401 - registers the problems that get ids below
 from polinfer.problems.adapters.gym import from_gymnasium, make_gymnasium
+from polinfer.problems.adapters.own_class import make_own
 from polinfer.problems.adapters.rddl import from_rddl, make_rddl
 from polinfer.problems.adapters.registration import register_environments, to_gymnasium
 from polinfer.problems.registry import register_scheme
@@ -26,5 +27,11 @@ register_scheme(
     make_rddl,
     "A problem of rddlrepository, or a pair of RDDL files: domain,instance.",
     "rddl:TriangleTireworld_MDP_ippc2014/1",
+)
+register_scheme(
+    "file",
+    make_own,
+    "A class of your own: a Gymnasium environment, a JAX problem or a simulator, by its file.",
+    "path/to/file.py:Class",
 )
 register_environments()

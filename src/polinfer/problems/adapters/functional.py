@@ -45,7 +45,7 @@ class FunctionalMDP:
         self.name, self.horizon = name, horizon
         actions = read_actions(name, env.action_space)
         self.num_actions = actions.size
-        self.action_names = tuple(str(actions.start + a) for a in range(actions.size))
+        self.action_names = actions.names
         self._env, self._actions, self._scale = env, actions, reward_scale
         self._abstraction, self._edges, self._encode = abstraction, edges, encode
         self._factors = self._find_factors()
@@ -101,7 +101,7 @@ class FunctionalMDP:
 
     def _move(self, key: Array, inner: Any, action: Array) -> tuple[Any, Array]:
         """Return the environment's next state and its name for the action."""
-        number = jnp.reshape(action + self._actions.start, self._actions.shape)
+        number = self._actions.native(action, jnp)
         return self._settled(self._env.transition(inner, number, key)), number
 
     def _find_factors(self) -> Factors | None:

@@ -5,17 +5,29 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from polinfer.core.errors import DomainError, check_finite, suggest
-from polinfer.problems.adapters.convert import convert
+from polinfer.problems.adapters.convert import StateOptions, convert
 from polinfer.problems.adapters.functional import FunctionalMDP
 from polinfer.problems.adapters.snapshots import SnapshotSimulator
+from polinfer.problems.adapters.views import importing_here, read_function
 from polinfer.problems.tabular.table import TabularMDP
 
-_OPTIONS = ("horizon", "reward_scale", "abstraction", "edges", "encode")
+_OPTIONS = (
+    "horizon",
+    "reward_scale",
+    "abstraction",
+    "edges",
+    "bins",
+    "identity",
+    "encode",
+    "reset_seed",
+    "wrappers",
+    "gym_kwargs",
+)
 
 
 def from_gymnasium(
@@ -25,7 +37,10 @@ def from_gymnasium(
     reward_scale: float = 1.0,
     abstraction: Callable[[Any], Any] | str | None = None,
     edges: Sequence[Sequence[float]] | None = None,
+    bins: Mapping[Any, Any] | None = None,
+    identity: Callable[[Any], Any] | str | None = None,
     encode: Callable[[Any], Any] | str | None = None,
+    reset_seed: int | None = None,
 ) -> TabularMDP | SnapshotSimulator | FunctionalMDP:
     """Return a Gymnasium environment as a problem to plan in.
 
@@ -49,9 +64,18 @@ def from_gymnasium(
     edges
         For a `Box`, one list of increasing cut points per number of the observation; the state is the tuple
         of bin numbers.  An empty list ignores the number.
+    bins
+        The same by name: ``{"x2": [-0.1, 0.1], "x3": 8}``, where a whole number stands for so many bins of
+        equal width between the bounds of the space.
+    identity
+        A function from the environment to a hashable state, or its name: for states that the observation
+        does not tell apart.
     encode
-        A function from a state (what `abstraction` gives) to the list of numbers that a network sees.
+        A function from a state (what `abstraction` or `identity` gives) to the list of numbers that a
+        network sees.
         By default finite spaces and bins are one-hot; the numbers of an abstraction are taken as they are.
+    reset_seed
+        Reset the environment with this seed always: one layout of the many that it would draw.
 
     Raises
     ------
@@ -70,7 +94,8 @@ def from_gymnasium(
     ((1, 0), 'x2 in -0.1..0, x3 < 0')
     """
     import_gymnasium()
-    return convert(env, horizon, check_finite("reward_scale", reward_scale), abstraction, edges, encode)
+    asked = StateOptions(abstraction, edges, bins, identity, encode, reset_seed)
+    return convert(env, horizon, check_finite("reward_scale", reward_scale), asked)
 
 
 def make_gymnasium(
@@ -80,18 +105,44 @@ def make_gymnasium(
     reward_scale: float = 1.0,
     abstraction: Callable[[Any], Any] | str | None = None,
     edges: Sequence[Sequence[float]] | None = None,
+    bins: Mapping[Any, Any] | None = None,
+    identity: Callable[[Any], Any] | str | None = None,
     encode: Callable[[Any], Any] | str | None = None,
+    reset_seed: int | None = None,
+    wrappers: Sequence[Any] = (),
+    gym_kwargs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> TabularMDP | SnapshotSimulator | FunctionalMDP:
-    """Make the environment `address` with `options` and return it as `from_gymnasium` does."""
+    """Make the environment `address` with `options` and return it as `from_gymnasium` does.
+
+    `wrappers` are classes, or their names ``"package.module:Class"``, put around it in this order.
+    """
     return from_gymnasium(
-        _make(address, options),
+        wrap(_make(address, {**options, **(gym_kwargs or {})}), wrappers),
         horizon=horizon,
         reward_scale=reward_scale,
         abstraction=abstraction,
         edges=edges,
+        bins=bins,
+        identity=identity,
         encode=encode,
+        reset_seed=reset_seed,
     )
+
+
+def wrap(env: Any, wrappers: Sequence[Any]) -> Any:
+    """Put wrappers around an environment, the first one innermost."""
+    for given in [wrappers] if isinstance(wrappers, str) else wrappers:
+        wrapper = read_function("wrapper", given)
+        assert wrapper is not None
+        try:
+            env = wrapper(env)
+        except Exception as error:
+            raise DomainError(
+                f"wrapper {given!r} cannot be put around the environment "
+                f"({type(error).__name__}: {_line(error)})"
+            ) from error
+    return env
 
 
 def import_gymnasium() -> Any:
@@ -106,9 +157,11 @@ def _make(address: str, options: dict[str, Any]) -> Any:
     gymnasium = import_gymnasium()
     if not address:
         raise DomainError("gym: needs the id of an environment behind it: gym:FrozenLake-v1")
+    _import_kin(address)
     try:
         # The checker looks for mistakes of whoever writes an environment, and warns whoever plans in it.
-        return gymnasium.make(address, **{"disable_env_checker": True, **options})
+        with importing_here():
+            return gymnasium.make(address, **{"disable_env_checker": True, **options})
     except gymnasium.error.DependencyNotInstalled as error:
         raise DomainError(f"gym:{address} needs a package that is not installed: {_line(error)}") from error
     except gymnasium.error.UnregisteredEnv as error:
@@ -129,6 +182,17 @@ def _make(address: str, options: dict[str, Any]) -> Any:
             f"gym:{address} has no option {unknown[1]!r}{suggest(unknown[1], known)}; "
             f"it has {', '.join(known)}"
         ) from error
+
+
+def _import_kin(address: str) -> None:
+    """Import the package that registers MiniGrid's environments, or say how to get it."""
+    if address.startswith(("MiniGrid-", "BabyAI-")):
+        try:
+            importlib.import_module("minigrid")
+        except ImportError:
+            raise DomainError(
+                f"gym:{address} needs MiniGrid, which is not installed; run pip install 'polinfer[minigrid]'"
+            ) from None
 
 
 def _environment_options(gymnasium: Any, address: str) -> list[str]:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import copy
 import inspect
 import random
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
-import jax
 import numpy as np
-from gymnasium.experimental.functional import FuncEnv
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from polinfer.core.errors import DomainError, PolinferError
-from polinfer.problems.adapters.spaces import read_actions
+from polinfer.problems.adapters import minigrid
+from polinfer.problems.adapters.minigrid import is_minigrid
+from polinfer.problems.adapters.noise import find_inner, marks, reseed
+from polinfer.problems.adapters.observations import SeenOnly, digest_of, split_batch
+from polinfer.problems.adapters.spaces import Actions, read_actions
 from polinfer.problems.adapters.views import View
 from polinfer.problems.adapters.wrappers import Env, is_plain, layers, without_passive
 
@@ -69,12 +71,32 @@ class ObservedState:
 class SnapshotSimulator:
     """A Gymnasium environment as a `polinfer.Simulator`; made by `polinfer.from_gymnasium`."""
 
-    def __init__(self, name: str, env: Env, view: View, *, horizon: int, reward_scale: float) -> None:
+    fewer_states = (
+        "say what a state is with fewer of them (identity= or abstraction=, a function; --bins for numbers; "
+        "reset_seed=0 for one layout of many)"
+    )
+
+    def __init__(
+        self,
+        name: str,
+        env: Env,
+        view: View,
+        *,
+        horizon: int,
+        reward_scale: float,
+        identity: Callable[[Any], Any] | None = None,
+        reset_seed: int | None = None,
+    ) -> None:
         actions = read_actions(name, env.action_space)
         self.name, self.num_actions, self.horizon = name, actions.size, horizon
-        self.action_names = _action_names(env, actions.start, actions.size)
-        self._first_action, self._action_shape = actions.start, actions.shape
-        self._view, self._scale = view, reward_scale
+        self.action_names = _action_names(env, actions)
+        self.observation_space, self._actions = env.observation_space, actions
+        self._view, self._scale, self._identity, self._reset_seed = view, reward_scale, identity, reset_seed
+        self._timeless = is_minigrid(env.unwrapped)
+        self._inner: tuple[Any, ...] = ()
+        self._seen: dict[
+            bytes, dict[Hashable, None]
+        ] = {}  # what states looked like, where that does not tell
         own = _own_state(env.unwrapped) if is_plain(env) else None
         self._store = _Copies(name, env) if own is None else _OwnState(env.unwrapped, *own)
         self._try_out()
@@ -101,18 +123,78 @@ class SnapshotSimulator:
         """Name what is seen of the state."""
         return self._view.state_name(state.key)
 
+    def step_watched(
+        self, seed: int, state: ObservedState, action: int
+    ) -> tuple[ObservedState, float, bool, bool]:
+        """Take `action` as `step` does, and tell whether a random number may have been drawn."""
+        if state._snapshot is None:
+            raise PolinferError(f"the episode of {self.name} is over in state {state!r}; start another")
+        env = self._store.restore(state._snapshot)
+        generators = reseed(env, seed, self._inner)
+        before = marks(env, generators)
+        moved = self._advance(env, None, action)
+        return *moved, before is None or marks(env, generators) != before
+
+    def key_of(self, seen: Any) -> Any:
+        """Return the state that an observation, or a state of this simulator, stands for.
+
+        Where states are told apart by more than is observed, it is only known what was seen: `SeenOnly`.
+        """
+        if isinstance(seen, ObservedState):
+            return seen.key
+        if self._identity is not None:
+            return SeenOnly(digest_of(seen))
+        return self._view.identify(seen)
+
+    def as_state(self, seen: Any) -> ObservedState:
+        """Return an observation as a state that can be encoded, not stepped from."""
+        if isinstance(seen, ObservedState):
+            return seen
+        key = self.key_of(seen)
+        if isinstance(key, SeenOnly):
+            raise PolinferError(
+                f"the state of {self.name} cannot be told from an observation alone; plan with a method that "
+                "uses a table"
+            )
+        return ObservedState(key, [True] * self.num_actions, None)
+
+    def observations(self) -> dict[bytes, list[Hashable]]:
+        """Return the states of each observation, by its hash; empty where observations are the states."""
+        return {digest: list(keys) for digest, keys in self._seen.items()}
+
+    def native_action(self, action: int) -> Any:
+        """Return what ``env.step`` takes for action number `action`."""
+        if self._actions.factors is None and not self._actions.shape:
+            return self._actions.start + int(action)
+        return self._actions.native(int(action))
+
+    def split(self, observation: Any) -> list[Any] | None:
+        """Return the observations of a batch, None for a single one."""
+        return (
+            None
+            if isinstance(observation, ObservedState)
+            else split_batch(self.observation_space, observation)
+        )
+
     def _start(self, env: Env, seed: int) -> ObservedState:
-        reseed(env, seed)
+        if self._reset_seed is not None:
+            seed = self._reset_seed
+        reseed(env, seed, self._inner)
         # Some environments keep their seeds in 32 bits with a sign.
         small = int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
+        if self._reset_seed is not None:
+            small = self._reset_seed
         observation, info = env.reset(seed=small)
         return self._observe(env, observation, info)
 
-    def _advance(self, env: Env, seed: int, action: int) -> tuple[ObservedState, float, bool]:
-        reseed(env, seed)
-        number: Any = self._first_action + int(action)
-        if self._action_shape:
-            number = np.full(self._action_shape, number, env.action_space.dtype)
+    def _advance(self, env: Env, seed: int | None, action: int) -> tuple[ObservedState, float, bool]:
+        if seed is not None:
+            reseed(env, seed, self._inner)
+        if self._timeless:
+            minigrid.forget_time(env.unwrapped)
+        number = self.native_action(action)
+        if isinstance(number, np.ndarray):
+            number = number.astype(env.action_space.dtype)
         observation, reward, terminated, truncated, info = env.step(number)
         over = bool(terminated) or bool(truncated)
         return self._observe(env, observation, info, over=over), float(reward) * self._scale, over
@@ -120,21 +202,27 @@ class SnapshotSimulator:
     def _observe(
         self, env: Env, observation: Any, info: dict[str, Any], *, over: bool = False
     ) -> ObservedState:
-        key = self._view.identify(observation)
+        key = self._view.identify(observation) if self._identity is None else self._identity(env)
         try:
             hash(key)
         except TypeError:
             raise DomainError(
                 f"a state of {self.name} is a {type(key).__name__}, which cannot be hashed; "
-                "pass abstraction=, a function from an observation to a tuple of numbers"
+                "pass abstraction=, a function from an observation to a tuple of numbers, or identity=, one "
+                "from the environment"
             ) from None
+        if self._identity is not None and not over:
+            self._seen.setdefault(digest_of(observation), {})[key] = None
         # Nothing follows the end: its snapshot would only take memory.
-        return ObservedState(key, self._legal(info), None if over else self._store.snapshot(env))
+        return ObservedState(key, self._legal(env, info, over), None if over else self._store.snapshot(env))
 
-    def _legal(self, info: dict[str, Any]) -> list[bool]:
-        if "action_mask" not in info:
+    def _legal(self, env: Env, info: dict[str, Any], over: bool) -> list[bool]:
+        given = info.get("action_mask")
+        if given is None and not over:
+            given = _masks(env)
+        if given is None:
             return [True] * self.num_actions
-        mask = np.ravel(info["action_mask"])
+        mask = np.ravel(given)
         if mask.shape != (self.num_actions,):
             raise DomainError(
                 f"the action_mask of {self.name} has {mask.size} entries, its action space {self.num_actions}"
@@ -143,6 +231,10 @@ class SnapshotSimulator:
 
     def _try_out(self) -> None:
         """Compare runs without and with snapshots: seeds must determine all noise, snapshots all state."""
+        env = self._store.blank()
+        self._start(env, 0)
+        # Looked for after a reset, which is when many environments make theirs.
+        self._inner = find_inner(env)
         env = self._store.blank()
         straight = [(self._start(env, 0), 0.0, False)]
         choose = random.Random(0)
@@ -169,6 +261,15 @@ class SnapshotSimulator:
             if not _same(first, expected):
                 raise DomainError(f"{self.name} goes on otherwise {self._store.after}")
             state = first[0]
+
+
+def _masks(env: Env) -> Any:
+    """Return what the method ``action_masks()`` says, which agents of sb3-contrib ask; None without one."""
+    for layer in layers(env):
+        function = getattr(layer, "action_masks", None) if "action_masks" in dir(type(layer)) else None
+        if callable(function):
+            return function()
+    return None
 
 
 def _same(one: tuple[ObservedState, float, bool], other: tuple[ObservedState, float, bool]) -> bool:
@@ -210,6 +311,8 @@ def _deep_copy(env: Env) -> Env:
         names = _DESCRIPTIONS
         if type(layer).__module__.startswith("gymnasium.envs.toy_text"):
             names += ("P", "initial_state_distrib", "desc")
+        if is_minigrid(layer) and getattr(layer, "grid", None) is not None:
+            done |= {id(cell): cell for cell in minigrid.constants(layer)}
         # These describe an environment and do not change; copying them would be most of the work.
         done |= {id(value): value for value in map(vars(layer).get, names) if value is not None}
         if isinstance(layer, EzPickle) and not hasattr(layer, "__deepcopy__"):
@@ -269,41 +372,14 @@ def _required(function: Any) -> int | None:
     return None
 
 
-def reseed(env: Env, seed: int) -> None:
-    """Seed every generator of random numbers that `env` and its wrappers hold."""
-    for index, generator in enumerate(_generators(env)):
-        sequence = np.random.SeedSequence([seed, index])
-        # In place: another part of the environment may hold the same generator.
-        if isinstance(generator, np.random.Generator):
-            bits = generator.bit_generator
-            bits.state = type(bits)(sequence).state
-        elif isinstance(generator, np.random.RandomState):
-            generator.seed(sequence.generate_state(4))
-        else:
-            generator.seed(int(sequence.generate_state(1, np.uint64)[0]))
-    core: Any = env.unwrapped
-    if isinstance(getattr(core, "func_env", None), FuncEnv):
-        core.rng = jax.random.PRNGKey(int(np.random.SeedSequence(seed).generate_state(1)[0]))
-
-
-def _generators(env: Env) -> Iterator[np.random.Generator | np.random.RandomState | random.Random]:
-    # Asked for, so that they exist: otherwise they are made from the computer's entropy when first used.
-    found: list[Any] = [env.unwrapped.np_random, env.action_space.np_random, env.observation_space.np_random]
-    found += [value for layer in layers(env) for value in vars(layer).values()]
-    seen: set[int] = set()
-    for value in found:
-        kinds = (np.random.Generator, np.random.RandomState, random.Random)
-        if isinstance(value, kinds) and id(value) not in seen:
-            seen.add(id(value))
-            yield value
-
-
-def _action_names(env: Env, start: int, count: int) -> tuple[str, ...]:
+def _action_names(env: Env, actions: Actions) -> tuple[str, ...]:
     core: Any = env.unwrapped
     named: Any = ()
-    if is_plain(env):
+    if is_minigrid(core):
+        named = minigrid.action_names(core)
+    elif is_plain(env):
         named = _ACTION_NAMES.get(type(core).__name__.removesuffix("Env"), ())
         if callable(getattr(core, "get_action_meanings", None)):
             named = [str(word).lower() for word in core.get_action_meanings()]
     names = tuple(named)
-    return names if len(set(names)) == count else tuple(str(start + a) for a in range(count))
+    return names if len(set(names)) == actions.size else actions.names

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from polinfer.core.errors import DomainError
+
+MAX_ACTIONS = 4096
 
 
 class Factors(NamedTuple):
@@ -18,11 +21,26 @@ class Factors(NamedTuple):
 
 
 class Actions(NamedTuple):
-    """The actions of an environment: `size` whole numbers from `start` on."""
+    """The actions of an environment: `size` whole numbers from `start` on, or several such at once."""
 
     start: int
     size: int
     shape: tuple[int, ...]  # () almost always; an integer Box may want its one number in an array
+    factors: Factors | None = None  # of choices that are made together, flattened in row-major order
+
+    def native(self, action: Any, xp: Any = np) -> Any:
+        """Return what the environment takes for action number `action`; `xp` is NumPy or JAX's."""
+        if self.factors is None:
+            return xp.reshape(action + self.start, self.shape)
+        chosen = xp.stack(xp.unravel_index(action, self.factors.size))
+        return xp.reshape(chosen + xp.asarray(self.factors.low), self.shape)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The numbers that an action is in the environment, as text."""
+        if self.factors is None:
+            return tuple(str(self.start + a) for a in range(self.size))
+        return tuple(" ".join(map(str, np.ravel(self.native(a)).tolist())) for a in range(self.size))
 
 
 def finite_factors(space: Any) -> Factors | None:
@@ -70,10 +88,18 @@ def read_actions(name: str, space: Any) -> Actions:
     factors = finite_factors(space)
     if isinstance(space, spaces.Box) and factors is not None and len(factors.size) == 1:
         return Actions(factors.low[0], factors.size[0], space.shape)
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary) and factors is not None:
+        count = math.prod(factors.size)
+        if count <= MAX_ACTIONS:
+            return Actions(0, count, space.shape, factors)
+        raise DomainError(
+            f"{name} has the action space {space}, {count:,} actions; at most {MAX_ACTIONS:,} can be planned "
+            "with: wrap it in gymnasium.wrappers.TransformAction"
+        )
     kind = "several at once" if factors is not None else "not finitely many"
     raise DomainError(
-        f"{name} has the action space {space}, {kind}; planning needs one Discrete choice: wrap it in "
-        "gymnasium.wrappers.TransformAction"
+        f"{name} has the action space {space}, {kind}; planning needs a Discrete or MultiDiscrete choice: "
+        "wrap it in gymnasium.wrappers.TransformAction"
     )
 
 

@@ -10,7 +10,8 @@ import itertools
 import math
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from polinfer.core.errors import DomainError, is_number
+from polinfer.core.errors import DomainError, is_number, is_whole
+from polinfer.problems.adapters import minigrid
 from polinfer.problems.adapters.spaces import Factors, finite_factors, parts
 
 Edges = tuple[tuple[float, ...], ...]
@@ -49,6 +51,17 @@ def make_view(
     return view if encode is None else view._replace(encode=_checked(name, encode))
 
 
+def by_identity(name: str, encode: Function | None, of_minigrid: bool) -> View:
+    """Return the view of states that a function of the environment tells apart."""
+    own = minigrid.encode if of_minigrid else None
+    given = encode or own
+    return View(
+        lambda observation: observation,
+        _numbers_as_features(name) if given is None else _checked(name, given),
+        minigrid.describe if of_minigrid else str,
+    )
+
+
 def read_function(option: str, value: Any) -> Function | None:
     """Return a callable, given as such or as ``"package.module:function"``."""
     if value is None or (callable(value) and not isinstance(value, str)):
@@ -56,17 +69,25 @@ def read_function(option: str, value: Any) -> Function | None:
     module, colon, attribute = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not (module and colon and attribute):
         raise DomainError(f"{option} must be a function or 'package.module:function', got {value!r}")
-    # As `python -m` does, and a script on the path does not: the function's file lies next to the user.
-    sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        with importing_here():
+            found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise DomainError(f"{option} {value!r} cannot be imported: {error}") from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
     if not callable(found):
         raise DomainError(f"{option} {value!r} is a {type(found).__name__}, not a function")
     return found
+
+
+@contextmanager
+def importing_here() -> Iterator[None]:
+    """Let modules in the current folder be imported, as ``python -m`` does and a script does not."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def read_edges(name: str, space: Any, edges: Any) -> Edges:
@@ -93,6 +114,40 @@ def read_edges(name: str, space: Any, edges: Any) -> Edges:
     if not any(read):
         raise DomainError("edges ignores every number of the observation; cut at least one")
     return tuple(read)
+
+
+def edges_from_bins(name: str, space: Any, bins: Any) -> list[list[float]]:
+    """Return the cut points of bins that are named by the number that they cut: ``{"x2": [-0.1, 0.1]}``.
+
+    A whole number stands for so many bins of equal width between the bounds of the space; numbers that are
+    not named are ignored.
+
+    Examples
+    --------
+    >>> edges_from_bins("Box", spaces.Box(0.0, 4.0, (2,)), {"x0": 4, "x1": [1.5]})
+    [[1.0, 2.0, 3.0], [1.5]]
+    """
+    if not isinstance(space, spaces.Box):
+        raise DomainError(f"bins cut a Box, and {name} observes {space}; use abstraction instead")
+    low, high = (np.ravel(bound).astype(np.float64) for bound in (space.low, space.high))
+    if not isinstance(bins, Mapping) or not bins:
+        raise DomainError(f"bins must name what they cut, such as {{'x0': 8}}, got {bins!r}")
+    edges: list[list[float]] = [[] for _ in low]
+    for key, value in bins.items():
+        word = str(key).removeprefix("x")
+        if not word.isdigit() or int(word) >= len(low):
+            raise DomainError(f"bins name x0 to x{len(low) - 1} in {name}, got {key!r}")
+        index = int(word)
+        if not is_whole(value):
+            edges[index] = [float(cut) for cut in np.ravel(value)]
+            continue
+        if value < 2 or not np.isfinite([low[index], high[index]]).all() or high[index] > 1e30:
+            raise DomainError(
+                f"bins of x{index} in {name}: {value!r} bins need to be at least 2, between finite bounds "
+                f"(here {low[index]:g} to {high[index]:g}); write cut points instead: x{index}=-0.5,0,0.5"
+            )
+        edges[index] = np.linspace(low[index], high[index], int(value) + 1)[1:-1].tolist()
+    return edges
 
 
 def bins_of(edges: Edges) -> Factors:
@@ -144,8 +199,9 @@ def _as_observed(name: str, space: Any) -> View:
     factors = finite_factors(space)
     if factors is None and isinstance(space, spaces.Box):
         raise DomainError(
-            f"{name} observes {space}, which is not discrete; pass edges=, lists of cut points, or "
-            "abstraction=, a function from an observation to a hashable state"
+            f"{name} observes {space}, which is not discrete; cut it into bins (--bins x0=8 x1=-0.5,0.5; "
+            "bins= or edges= in Python), or pass abstraction=, a function from an observation to a hashable "
+            "state"
         )
     if factors is None:
         return View(lambda observation: observation, _numbers_as_features(name), str)

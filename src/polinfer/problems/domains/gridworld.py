@@ -17,7 +17,15 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.core.errors import DomainError, check_at_least, check_finite, check_share
+from polinfer.core.errors import (
+    DomainError,
+    PolinferError,
+    check_at_least,
+    check_finite,
+    check_share,
+    shorten,
+)
+from polinfer.core.files import read_regular
 from polinfer.core.protocol import (
     Ending,
     Outcomes,
@@ -223,12 +231,15 @@ def parse_map(map: str | Path) -> tuple[str, ...]:
     text = map = str(map)
     # One line with other letters than a map's can only be a path.
     if "\n" not in map and not set(map) <= set(_LETTERS):
+        shown = shorten(repr(map))
+        if "\0" in map or not Path(map[:4096]).exists():
+            raise DomainError(f"map {shown} is neither a file nor a map (letters {_LETTERS})")
         try:
-            text = Path(map).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise DomainError(f"map {map!r} is neither a file nor a map (letters {_LETTERS})") from None
-        except (OSError, ValueError) as error:
-            raise DomainError(f"map file {map!r} cannot be read as text ({error})") from None
+            text = read_regular(map).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DomainError(f"map file {shown} cannot be read as text ({error})") from None
+        except PolinferError as error:
+            raise DomainError(f"map file {error}") from None
     rows = tuple(line.rstrip() for line in text.strip("\n").split("\n"))
     _check_map(rows)
     return rows

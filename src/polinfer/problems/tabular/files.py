@@ -7,24 +7,30 @@ be random.  Nothing in a file is ever executed.
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polinfer.core.errors import TableError, is_number, is_whole, suggest
-from polinfer.core.files import write_atomically
+from polinfer.core.errors import PolinferError, TableError, is_number, is_whole, shorten, suggest
+from polinfer.core.files import read_regular, write_atomically
 from polinfer.core.protocol import Ending
+from polinfer.core.strict_json import parse_json
 from polinfer.problems.tabular.rows import OutcomeRows, as_floats, resolve_index
 from polinfer.problems.tabular.table import MAX_PAIRS, TabularMDP
 
 SUFFIXES = (".npz", ".json")
+_MAX_BYTES = 1 << 33
 _REQUIRED = ("initial", "horizon")
 _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "prior", "discount")
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
 _ORIGIN = ("features", "identities")  # of the MDP that the table was made from
+_OBSERVED = "observed"  # rows of five: four numbers that are the hash of an observation, and a state
+_DRAWN = ("draws", "initial_draws")  # what probabilities were estimated from
 _DENSE = ("transitions", "rewards")
 _SPARSE = ("outcomes", "num_states", "num_actions")
 
@@ -38,29 +44,31 @@ def load_table(path: str | Path) -> TabularMDP:
         With one sentence that says what is wrong with the file.
     """
     path = Path(path)
-    contents = _contents(path)
-    try:
-        return table_from_mapping(contents)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from None
-    except ValueError as error:
-        raise TableError(f"{path}: {_one_line(error)}") from error
-
-
-def _contents(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise TableError(f"{path}: no such file")
     if path.suffix not in SUFFIXES:
         raise TableError(f"{path}: a table file ends in .npz or .json, not in {path.suffix!r}")
+    constants: list[str] = []
     try:
-        return _read_npz(path) if path.suffix == ".npz" else _read_json(path)
+        contents = _read_npz(path) if path.suffix == ".npz" else _read_json(path, constants)
+    except PolinferError as error:
+        raise TableError(str(error)) from None
     except Exception as error:  # zlib, zipfile, json and NumPy raise about everything on a damaged file
         raise TableError(f"{path}: not a readable {path.suffix} file ({_one_line(error)})") from error
+    try:
+        table = table_from_mapping(contents)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise TableError(f"{path}: {_one_line(error)}") from error
+    if constants:
+        raise TableError(f"{path}: {constants[0]} stands where it means nothing; write a finite number")
+    return table
 
 
 def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     """Make a `TabularMDP` from the contents of a table file."""
-    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN)
+    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN, *_DRAWN, _OBSERVED)
     for name in contents:
         if name not in known:
             raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
@@ -90,24 +98,17 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
         if any(name in contents for name in _DENSE):
             raise TableError("give either 'outcomes' or 'transitions' with 'rewards', not both")
         rows, num_states, num_actions = _outcome_rows(contents)
-        options |= _origin(contents, num_states)
-        return TabularMDP.from_outcomes(
+        options |= _origin(contents, num_states) | _drawn(contents, num_states, num_actions)
+        table = TabularMDP.from_outcomes(
             rows, num_states, num_actions, contents["initial"], absorbing, steps, **options
         )
+        return table.with_observed(_observed(contents, num_states))
     for name in _DENSE:
         if name not in contents:
             raise TableError(f"{name!r} is missing (or 'outcomes' in place of transitions and rewards)")
     return TabularMDP(
         contents["transitions"], contents["rewards"], contents["initial"], absorbing, steps, **options
     )
-
-
-def load_prior(path: str | Path) -> Any:
-    """Return the ``prior`` of a ``.npz`` or ``.json`` file, which may hold nothing else."""
-    contents = _contents(Path(path))
-    if "prior" not in contents:
-        raise TableError(f"{path}: there is no 'prior' in it, a table [S, A] of probabilities")
-    return contents["prior"]
 
 
 def save_table(table: TabularMDP, path: str | Path) -> None:
@@ -130,6 +131,19 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
         "state_names": np.array(table.state_names),
         "action_names": np.array(table.action_names),
     }
+    if table.draws is not None:
+        contents["draws"] = table.draws
+    if table.observed:
+        contents["observed"] = np.array(
+            [
+                [*np.frombuffer(digest, np.int32), row]
+                for digest, rows in table.observed.items()
+                for row in rows
+            ],
+            np.int32,
+        ).reshape(-1, 5)
+    if table.initial_draws:
+        contents["initial_draws"] = table.initial_draws
     if table.has_prior:
         contents["prior"] = table.prior
     if table.discount != 1:
@@ -149,8 +163,10 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
+    content = read_regular(path)
+    _check_size(content)
     # Opened here: np.load forgets to close what it cannot read.
-    with path.open("rb") as file:
+    with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array, not an archive of named arrays")
@@ -158,8 +174,18 @@ def _read_npz(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    contents = json.loads(path.read_text(encoding="utf-8"))
+def _check_size(content: bytes) -> None:
+    """Refuse an archive that unpacks to more than a table may have, before it is unpacked."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > _MAX_BYTES:
+        raise ValueError(f"it unpacks to {size / 2**30:.0f} GiB, more than {_MAX_BYTES / 2**30:.0f}")
+
+
+def _read_json(path: Path, constants: list[str]) -> dict[str, Any]:
+    contents = parse_json(read_regular(path).decode("utf-8"), constants)
     if not isinstance(contents, dict):
         raise ValueError("the top level must be an object with names")
     return contents
@@ -232,6 +258,38 @@ def _origin(contents: Mapping[str, Any], num_states: int) -> dict[str, Any]:
     return found
 
 
+def _observed(contents: Mapping[str, Any], num_states: int) -> dict[bytes, list[int]]:
+    """Read which states an observation may stand for."""
+    if _OBSERVED not in contents:
+        return {}
+    array = as_floats(_OBSERVED, contents[_OBSERVED])
+    if array.ndim != 2 or array.shape[1] != 5 or not (np.abs(array) <= 2**31).all():
+        raise TableError("observed must be rows of five whole numbers")
+    if ((array[:, 4] < 0) | (array[:, 4] >= num_states)).any():
+        raise TableError(f"observed names a state outside 0..{num_states - 1}")
+    found: dict[bytes, list[int]] = {}
+    for row in array.astype(np.int64).tolist():
+        found.setdefault(np.array(row[:4], np.int64).astype(np.int32).tobytes(), []).append(row[4])
+    return found
+
+
+def _drawn(contents: Mapping[str, Any], num_states: int, num_actions: int) -> dict[str, Any]:
+    """Read how many draws probabilities were estimated from."""
+    found: dict[str, Any] = {}
+    if "draws" in contents:
+        draws = as_floats("draws", contents["draws"])
+        whole = np.isfinite(draws) & (draws >= 0) & (draws < 2**31) & (draws == np.floor(draws))
+        if draws.shape != (num_states, num_actions) or not whole.all():
+            raise TableError(f"draws must be whole numbers of shape [S, A] = {[num_states, num_actions]}")
+        found["draws"] = draws.astype(np.int32)
+    if "initial_draws" in contents:
+        number = np.asarray(contents["initial_draws"])
+        if number.ndim != 0 or not is_whole(number.item()) or number < 0:
+            raise TableError(f"initial_draws must be a whole number, got {contents['initial_draws']!r}")
+        found["initial_draws"] = int(number)
+    return found
+
+
 def _count(contents: Mapping[str, Any], key: str, names: tuple[str, ...] | None, seen: list[Any]) -> int:
     if key in contents:
         value = contents[key]
@@ -252,4 +310,4 @@ def _is_flat_list(values: Any) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return shorten(str(error), 200) or type(error).__name__

@@ -43,6 +43,19 @@ def check_legal(
     return mask
 
 
+def check_draws(
+    draws: NDArray[np.integer[Any]] | None, legal: NDArray[np.bool_], absorbing: NDArray[np.bool_]
+) -> NDArray[np.int32] | None:
+    """Return how many draws each pair ``[S, A]`` is estimated from; None where all is exact."""
+    if draws is None:
+        return None
+    given = np.asarray(draws)
+    if given.shape != legal.shape or given.dtype.kind not in "iu" or (given < 0).any():
+        raise TableError(f"draws must be whole numbers of at least 0 of shape [S, A] = {list(legal.shape)}")
+    used = np.where(legal & ~absorbing[:, None], given, 0).astype(np.int32)
+    return used if used.any() else None
+
+
 def endings_from_success(
     success: ArrayLike | None,
     absorbing: NDArray[np.bool_],

@@ -25,7 +25,7 @@ from polinfer.core.protocol import (
     sample_start,
 )
 from polinfer.problems.tabular.arrays import Layout, find_absorbing, read_form
-from polinfer.problems.tabular.layout import check_legal, endings_from_success, lay_out
+from polinfer.problems.tabular.layout import check_draws, check_legal, endings_from_success, lay_out
 from polinfer.problems.tabular.rows import (
     OutcomeRows,
     resolve_initial,
@@ -99,6 +99,8 @@ class TabularMDP:
     identities: NDArray[np.int32]  # [S, K]
     prior: NDArray[np.float64]  # [S, A], the reference measure mu(a|s); zero where an action is illegal
     discount: float
+    draws: NDArray[np.int32] | None  # [S, A], what probabilities are estimated from; 0 exact, None all exact
+    initial_draws: int  # what `initial` is estimated from; 0 exact
 
     def __init__(
         self,
@@ -242,6 +244,8 @@ class TabularMDP:
         ending_of: NDArray[np.int32] | None = None,
         features: NDArray[np.float32] | None = None,
         identities: NDArray[np.int32] | None = None,
+        draws: NDArray[np.int32] | None = None,
+        initial_draws: int = 0,
     ) -> None:
         if num_states * num_actions > MAX_PAIRS:
             raise TableError(f"num_states times num_actions may be at most {MAX_PAIRS:,}")
@@ -289,6 +293,8 @@ class TabularMDP:
             else identities,
             "prior": reference,
             "discount": share,
+            "draws": check_draws(draws, is_legal, is_absorbing),
+            "initial_draws": check_at_least("initial_draws", initial_draws, 0),
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -302,6 +308,8 @@ class TabularMDP:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if (name == "prior" and not self.has_prior) or (name == "discount" and value == 1):
+                continue
+            if (name == "draws" and value is None) or (name == "initial_draws" and value == 0):
                 continue  # as before there were any, so that tables saved then are still the same
             whole.update(
                 repr((name, value.shape) if isinstance(value, np.ndarray) else (name, value)).encode()
@@ -315,6 +323,11 @@ class TabularMDP:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether any probability was estimated from draws."""
+        return self.draws is not None or self.initial_draws > 0
 
     @property
     def num_states(self) -> int:
@@ -353,6 +366,17 @@ class TabularMDP:
     def has_prior(self) -> bool:
         """Whether the reference measure is another than the uniform one."""
         return not np.array_equal(self.prior, uniform_prior(self.legal_actions))
+
+    @property
+    def observed(self) -> dict[bytes, list[int]]:
+        """The rows that an observation may stand for, by its hash; empty where observations are states."""
+        found: dict[bytes, list[int]] = self.__dict__.get("_observed", {})
+        return found
+
+    def with_observed(self, observed: dict[bytes, list[int]]) -> TabularMDP:
+        """Attach the rows of each observation; this does not change equality."""
+        object.__setattr__(self, "_observed", observed)
+        return self
 
     def with_problem(
         self,
@@ -403,7 +427,7 @@ class TabularMDP:
         start = np.asarray(initial, np.float64).copy()
         if start.shape != (self.num_states,) or (start < 0).any() or not np.isclose(start.sum(), 1.0):
             raise TableError(f"initial must be {self.num_states} probabilities that sum to one")
-        return self._changed(initial=start / start.sum())
+        return self._changed(initial=start / start.sum(), initial_draws=0)
 
     def _changed(self, **fields: Any) -> TabularMDP:
         table = TabularMDP.__new__(TabularMDP)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.core.progress import Progress
 from polinfer.core.protocol import (
     EnumerableMDP,
     HasEndings,
@@ -19,6 +22,7 @@ from polinfer.core.protocol import (
     State,
     discount_of,
 )
+from polinfer.problems.tabular.exploration import exploration_of, explore_problem
 from polinfer.problems.tabular.rows import OutcomeRows
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -27,8 +31,23 @@ _CHUNK = 1024
 _SMALL_CHUNK = 32
 
 
-def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
+def tabulate(
+    mdp: object,
+    limit: int | None = None,
+    *,
+    draws: int | None = None,
+    seed: int | None = None,
+    identity: Callable[[Any], Any] | None = None,
+    markov: Literal["check", "ignore"] | None = None,
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> TabularMDP:
     """Make a table of all reachable states of `mdp`, in any number of steps.
+
+    A problem that lists its outcomes gives an exact table.  Any other is explored: every state and action is
+    drawn from until no new state comes, and most draws go to the pairs whose error matters most for the
+    return.  Such a table knows its draws (`TabularMDP.draws`), and `polinfer.certify` the error that they
+    bring.  Transitions without chance are recognised, and exact.
 
     States are numbered in the order in which they are found, initial states first.  Features, names, endings
     and identities are kept, so a proposal has the same inputs on the table as on the simulator.
@@ -36,14 +55,29 @@ def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
     Parameters
     ----------
     mdp
-        An MDP with `starts` and `outcomes`; a `TabularMDP` is returned as it is.
+        Any discrete problem: a JAX problem, a simulator in plain Python, or a Gymnasium environment.  A
+        `TabularMDP` is returned as it is.
     limit
-        The largest number of states.
+        The largest number of states: 200,000 by default, 20,000 for simulators in plain Python.
+    draws
+        For each state and action that is random, on average: 1,000 by default, 100 in plain Python.
+    seed
+        Of the draws.
+    identity
+        For simulators in plain Python: a function from a state to what tells it from others.
+    markov
+        ``"ignore"`` tabulates what is seen even where states that look alike behave differently.
+    cache
+        Whether to keep the table on disk; only problems that `polinfer.make` made are kept.
+    progress
+        Called with a `polinfer.Report` now and then.
 
     Raises
     ------
     TooLargeError
         When there are more states than `limit`, with the number found so far.
+    NotMarkovError
+        When a state that is reached by two ways behaves differently beyond chance, with an example.
 
     Examples
     --------
@@ -56,16 +90,19 @@ def tabulate(mdp: object, limit: int = DEFAULT_LIMIT) -> TabularMDP:
         return mdp
     if hasattr(mdp, "tabulated"):
         # A problem that changes another: the other one's table is changed likewise.
-        table: TabularMDP = mdp.tabulated(limit)
-        return table
-    if not isinstance(mdp, EnumerableMDP):
+        changed: TabularMDP = mdp.tabulated(limit)
+        return changed
+    if not isinstance(mdp, EnumerableMDP) or identity is not None:
+        given = {"draws": draws, "max_states": limit, "seed": seed, "markov": markov, "cache": cache}
+        told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return explore_problem(mdp, replace(exploration_of(mdp), **told), identity, progress)
+    if draws is not None:
         raise PolinferError(
-            f"{type(mdp).__name__} cannot be written out as a table: it has no outcomes(state, action) and "
-            "starts() that list what may happen; add them, or use a method that only simulates"
+            f"{type(mdp).__name__} lists its outcomes, so its table is exact; leave out draws"
         )
     # Double precision while tracing, so that a probability of 0.8 is not rounded to single precision.
     with jax.enable_x64(True):
-        return _search(mdp, limit)
+        return _search(mdp, DEFAULT_LIMIT if limit is None else limit)
 
 
 def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:

@@ -1,0 +1,144 @@
+"""A run in a few plain sentences: which policy, how good, how sure, what is open, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from polinfer.analysis.explanation import explain
+from polinfer.analysis.reward_scale import FLAT, PEAKED
+from polinfer.core.errors import PolinferError
+from polinfer.core.formatting import amount
+from polinfer.posterior.posterior import Posterior
+
+_EXAMINED = 30  # states, the most visited ones, whose choices are looked at
+_NAMED = 3  # toss-ups that are named
+
+
+class Line(NamedTuple):
+    """One line of the account."""
+
+    about: str
+    sentence: str
+
+
+def choices_of(posterior: Posterior) -> dict[str, Any] | None:
+    """Return how many choices of the most visited states are clear, and the toss-ups; None without table."""
+    try:
+        found = explain(posterior, _EXAMINED)
+    except PolinferError:
+        return None
+    counts = Counter(choice.verdict for choice in found.choices)
+    open_ones = [choice for choice in found.choices if choice.verdict == "toss-up"]
+    return {
+        "examined": len(found.choices),
+        "left_out": found.left_out,
+        **{name: counts[name] for name in ("clear", "leaning", "toss-up")},
+        "toss_ups": [
+            {"state": one.name, "actions": list(one.action_names[:2]), "probs": list(one.probs[:2])}
+            for one in open_ones
+        ],
+    }
+
+
+def account(record: dict[str, Any]) -> list[Line]:
+    """Return the account of a run from the record that ``summary.json`` holds."""
+    lines = [Line("policy", _policy(record)), Line("how good", standing_sentence(record))]
+    lines.append(Line("how sure", how_sure(record)))
+    if record.get("choices"):
+        lines.append(Line("open", _open(record["choices"])))
+    advice = advice_sentence(record)
+    if advice:
+        lines.append(Line("reward scale", advice))
+    return [*lines, Line("next", _next(record))]
+
+
+def _policy(record: dict[str, Any]) -> str:
+    what = "one policy drawn per episode" if record["mode"] == "thompson" else "an action drawn at every step"
+    facts = record.get("posterior")
+    if facts is None:
+        return f"{record['method']}, {what}; the pictures in {record['run']} show it."
+    top = facts["top"][0]
+    return (
+        f"{what}; {_few(facts['effective_policies'])} of {amount(facts['policies'])} policies matter. "
+        f"The most probable single one earns {top['return']:.3f}."
+    )
+
+
+def _few(count: float) -> str:
+    return amount(count, 1 if count < 100 else 0)
+
+
+def standing_sentence(record: dict[str, Any]) -> str:
+    """Return the returns of the uniform policy, the answer and the optimum, on one line."""
+    standing, executed = record.get("standing"), record["return"]["mean"]
+    if standing is None:
+        return f"return {executed:.3f}; without a table the optimum is not known."
+    returns = f"return {executed:.3f} (uniform {standing['uniform']:.3f}, optimum {standing['optimum']:.3f})"
+    share = standing["share"]
+    if share is None:
+        return f"{returns}: the uniform policy is as good as the optimum."
+    return f"{returns}: {100 * share:.0f}% of the way."
+
+
+def how_sure(record: dict[str, Any]) -> str:
+    """Return the verdict with its reason, and why it holds beside findings that seem to say otherwise."""
+    certificate = record["certificate"]
+    verdict, reason = certificate["verdict"], certificate["reason"]
+    sentence = f"{verdict}: {reason}."
+    if record.get("stopped"):
+        sentence = f"stopped early by {record['stopped']}; of what was found: {sentence}"
+    warnings = [found for found in record["diagnostics"] if found["severity"] != "fact"]
+    if verdict == "trust" and warnings:
+        names = ", ".join(found["code"] for found in warnings)
+        basis = certificate["known_from"] or "a proof"
+        sentence += (
+            f" Single sweeps look poor ({names}), but the verdict rests on the {basis}, not on their weights."
+        )
+    if verdict != "trust" and certificate["remedy"]:
+        sentence += f" What would help: {certificate['remedy']}."
+    return sentence
+
+
+def _open(choices: dict[str, Any]) -> str:
+    examined, even = choices["examined"], choices["toss-up"]
+    if not examined:
+        return "no visited state has a choice."
+    most = f"the {examined} most visited" if choices["left_out"] else f"{examined} visited"
+    if not even:
+        return f"no toss-ups; {choices['clear']} of {most} choices are clear."
+    named = "; ".join(
+        f"{one['state']} {' or '.join(one['actions'])} ({' : '.join(f'{p:.2f}' for p in one['probs'])})"
+        for one in choices["toss_ups"][:_NAMED]
+    )
+    more = f"; {even - _NAMED} more" if even > _NAMED else ""
+    return f"{even} toss-up{'s' if even > 1 else ''} among {most} choices: {named}{more}."
+
+
+def advice_sentence(record: dict[str, Any]) -> str:
+    """Return what is to be said of the reward scale; empty where the answer is well between the ends."""
+    chosen, advice, standing = record.get("reward_scale"), record.get("scale_advice"), record.get("standing")
+    if chosen is not None:
+        reached = "" if chosen["reached"] else f" ({100 * chosen['wanted']:.0f}% was asked for)"
+        return (
+            f"{chosen['scale']:g} was chosen: there the policy is about {100 * chosen['share']:.0f}% of the "
+            f"way{reached}. Returns are in rewards times {chosen['scale']:g}. It is not a setting of the "
+            "method: it changes the preferences that the rewards express."
+        )
+    share = None if standing is None else standing["share"]
+    if share is None or FLAT <= share <= PEAKED:
+        return ""
+    near = "hardly differs from the uniform policy" if share < FLAT else "is nearly the optimum"
+    words = f"at this scale the posterior-induced policy {near}, which is correct."
+    if advice is None:
+        return words
+    return (
+        f"{words} With --reward-scale {advice['scale']:.2g} it would be {100 * advice['share']:.0f}% of the "
+        "way; --reward-scale auto finds the scale for 90%."
+    )
+
+
+def _next(record: dict[str, Any]) -> str:
+    run = record["run"]
+    every = [f"polinfer {command} {run}" for command in ("explain", "report")]
+    return "  or  ".join(every if record.get("choices") else every[1:])

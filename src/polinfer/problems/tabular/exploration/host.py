@@ -1,0 +1,236 @@
+"""Exploration of simulators in plain Python, one draw after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polinfer.core.errors import PolinferError
+from polinfer.core.protocol import Ending, HasEndings, discount_of
+from polinfer.core.simulator import Simulator, prior_of
+from polinfer.problems.tabular.exploration.counts import Drawn
+from polinfer.problems.tabular.exploration.source import Described
+
+_WAYS = 3  # representatives that are kept of a state
+_FEATURES = 1 << 24  # numbers of all states together
+_PLAIN = (int, float, str, bytes, bool, tuple, frozenset, type(None))  # hold nothing but what they compare
+
+
+class HostSource:
+    """A simulator in plain Python and the states of it that were found.
+
+    A state that ends an episode is another than one in which it goes on, even if they are equal.
+    """
+
+    compiled = False
+    chunk = 1
+
+    def __init__(self, simulator: Simulator, seed: int, identity: Any = None) -> None:
+        self.simulator, self.num_actions, self.horizon = simulator, simulator.num_actions, simulator.horizon
+        self._identity = identity
+        self._random = random.Random(f"{seed}/exploration")
+        self._keep = random.Random(f"{seed}/representatives")
+        self._numbers: dict[tuple[Any, bool], int] = {}
+        self._reps: list[list[Any]] = []
+        self._origins: list[list[Any]] = []
+        self._arrivals: list[int] = []
+        self._over: list[bool] = []
+        self._legal: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        # Simulators that can tell whether a step drew a random number have this.
+        self._watched = getattr(simulator, "step_watched", None)
+
+    def __len__(self) -> int:
+        return len(self._reps)
+
+    def start(self, draws: int) -> dict[int, int]:
+        """Draw first states."""
+        found: Counter[int] = Counter()
+        for _ in range(draws):
+            seed = self._random.getrandbits(63)
+            found[self._add(self.simulator.init(seed), False, None)] += 1
+        return dict(found)
+
+    def is_terminal(self, state: int) -> bool:
+        """Return whether the episode is over there."""
+        return self._over[state]
+
+    def legal(self, state: int, way: int = 0) -> NDArray[np.bool_]:
+        """Return the legal actions; all where the episode is over."""
+        if self._over[state]:
+            return np.ones(self.num_actions, np.bool_)
+        if (state, way) not in self._legal:
+            mask = np.asarray(self.simulator.legal(self._reps[state][way]), np.bool_)
+            if mask.shape != (self.num_actions,) or not mask.any():
+                raise PolinferError(
+                    f"legal must give {self.num_actions} flags, one per action, and allow one of them; in "
+                    f"state {self.name(state)} it gives {mask.tolist()}"
+                )
+            self._legal[state, way] = mask
+        return self._legal[state, way]
+
+    def ways(self, state: int) -> int:
+        """Return how many representatives were kept."""
+        return len(self._reps[state])
+
+    def action_names(self) -> tuple[str, ...]:
+        """Return the names of the actions."""
+        named = getattr(self.simulator, "action_names", None)
+        return tuple(named) if named else tuple(str(a) for a in range(self.num_actions))
+
+    def name(self, state: int) -> str:
+        """Name a state."""
+        return repr(self._reps[state][0])[:200]
+
+    def advice(self) -> str:
+        """Return what would make the states fewer."""
+        told: str | None = getattr(self.simulator, "fewer_states", None)
+        if told:
+            return told
+        return "merge states that need no telling apart (tabulate(..., identity=), a function of the state)"
+
+    def sample(
+        self, pairs: NDArray[np.int64], draws: NDArray[np.int64], way: NDArray[np.int64]
+    ) -> tuple[Drawn, NDArray[np.bool_]]:
+        """Draw; a step that drew no random number is not drawn again."""
+        counted: Counter[tuple[int, int, int, int, float]] = Counter()
+        sure = np.zeros(len(pairs), np.bool_)
+        for index, ((state, action), number, which) in enumerate(
+            zip(pairs.tolist(), draws.tolist(), way.tolist(), strict=True)
+        ):
+            for _ in range(number):
+                successor, reward, drew = self._step(state, action, which)
+                counted[state, action, which, successor, reward] += 1
+                if not drew:
+                    sure[index] = True
+                    break
+        rows = list(counted)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+        state_, action_, way_, successor_ = (np.array(column, np.int64) for column in columns[:4])
+        numbers = np.array(list(counted.values()), np.int64)
+        return Drawn(state_, action_, way_, successor_, np.array(columns[4], np.float64), numbers), sure
+
+    def _step(self, state: int, action: int, way: int) -> tuple[int, float, bool]:
+        seed, own = self._random.getrandbits(63), self._reps[state][way % len(self._reps[state])]
+        if self._watched is None:
+            reached, gained, over = self.simulator.step(seed, own, action)
+            drew = True
+        else:
+            reached, gained, over, drew = self._watched(seed, own, action)
+        reward = float(gained)
+        if not np.isfinite(reward):
+            raise PolinferError(
+                f"the reward of action {self.action_names()[action]!r} in state {self.name(state)} is "
+                f"{reward}; rewards must be finite"
+            )
+        return self._add(reached, bool(over), (state, action, way)), reward, drew
+
+    def _add(self, state: Any, over: bool, origin: Any) -> int:
+        key = state if self._identity is None else self._identity(state)
+        try:
+            number = self._numbers.setdefault((key, over), len(self._reps))
+        except TypeError:
+            raise PolinferError(
+                f"a state of {type(self.simulator).__name__} is a {type(key).__name__}, which cannot be "
+                "hashed; make states tuples of numbers, or pass identity=, a function from a state to one"
+            ) from None
+        if number == len(self._reps):
+            self._reps.append([state])
+            self._origins.append([origin])
+            self._arrivals.append(1)
+            self._over.append(over)
+        elif not over and (self._identity is not None or not isinstance(state, _PLAIN)):
+            self._keep_way(number, state, origin)
+        return number
+
+    def _keep_way(self, number: int, state: Any, origin: Any) -> None:
+        """Keep some of the states that look like this one: the first, and others at random."""
+        self._arrivals[number] += 1
+        if origin in self._origins[number]:
+            return
+        reps, origins = self._reps[number], self._origins[number]
+        if len(reps) < _WAYS:
+            reps.append(state)
+            origins.append(origin)
+
+    def describe(self) -> Described:
+        """Return names, features where they are few, and identities that only depend on the states."""
+        simulator, count = self.simulator, len(self)
+        keys = [key for key, _ in self._numbers]
+        name: Any = getattr(simulator, "state_name", None)
+        names = (
+            [str(rep) for (rep, *_) in self._reps] if name is None else [name(rep) for rep, *_ in self._reps]
+        )
+        names = [
+            text.replace("\0", "") + " (end)" * over for text, over in zip(names, self._over, strict=True)
+        ]
+        seen = Counter(names)
+        names = [text if seen[text] == 1 else f"{text} #{i}" for i, text in enumerate(names)]
+        told = getattr(simulator, "action_names", None)
+        endings: tuple[Ending, ...] = ()
+        ending_of = None
+        if isinstance(simulator, HasEndings):
+            endings = simulator.endings
+            ending_of = np.array(
+                [
+                    int(simulator.ending(rep)) if over else -1
+                    for (rep, *_), over in zip(self._reps, self._over, strict=True)
+                ],
+                np.int32,
+            )
+        return Described(
+            state_names=names,
+            action_names=tuple(told) if told else None,
+            features=self._features(count),
+            identities=np.stack([identity_of(key, over) for key, over in zip(keys, self._over, strict=True)]),
+            endings=endings,
+            ending_of=ending_of,
+            prior=self._prior(),
+            discount=discount_of(simulator),
+            sources=[rep for rep, *_ in self._reps] if self._identity is None else keys,
+            observed=self._observed(),
+        )
+
+    def _observed(self) -> dict[bytes, list[int]]:
+        tell: Any = getattr(self.simulator, "observations", None)
+        if tell is None:
+            return {}
+        rows = {getattr(key, "key", key): row for (key, over), row in self._numbers.items() if not over}
+        return {digest: [rows[key] for key in keys if key in rows] for digest, keys in tell().items()}
+
+    def _prior(self) -> NDArray[np.float64] | None:
+        if not hasattr(self.simulator, "log_prior"):
+            return None
+        uniform = np.full(self.num_actions, 1 / self.num_actions)
+        return np.stack(
+            [
+                uniform if over else prior_of(self.simulator, rep)
+                for (rep, *_), over in zip(self._reps, self._over, strict=True)
+            ]
+        )
+
+    def _features(self, count: int) -> NDArray[np.float32] | None:
+        if not hasattr(self.simulator, "encode"):
+            return None
+        rows: list[NDArray[np.float32] | None] = []
+        for (rep, *_), over in zip(self._reps, self._over, strict=True):
+            # A simulator is not asked about states in which nothing is done any more.
+            try:
+                rows.append(None if over else np.asarray(self.simulator.encode(rep), np.float32))
+            except PolinferError:  # such as too many numbers: the table does without
+                return None
+        shapes = {row.shape for row in rows if row is not None}
+        if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] * count > _FEATURES:
+            return None
+        return np.stack([np.zeros(shape, np.float32) if row is None else row for row in rows])
+
+
+def identity_of(key: Any, over: bool) -> NDArray[np.int32]:
+    """Return whole numbers that stand for a hashable state: a hash of what it looks like."""
+    shown = getattr(key, "key", key)
+    digest = hashlib.blake2b(repr(shown).encode(), digest_size=16).digest()
+    return np.append(np.frombuffer(digest, np.int32), np.int32(over))

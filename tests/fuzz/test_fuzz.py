@@ -1,0 +1,99 @@
+"""Ten thousand malformed inputs: each ends in an answer or in one clear sentence with exit code 2.
+
+A failing case prints its kind and seed and is kept in ``kept``, where it is run for ever after.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import polinfer.cli.compare
+import polinfer.cli.path
+import polinfer.cli.plan
+import polinfer.cli.reproduce
+from polinfer.core.errors import PolinferError
+
+from .harness import Case, keep, kept_cases, try_case
+from .kinds import KINDS
+
+FAST, SLOW = 300, 10_000
+# Cases that pass every check are computed: with new shapes that means compiling, a second each.
+FAST_OF = {"table": 60, "map": 60, "gym": 60}
+MEMORY = 8 << 30
+
+
+@pytest.fixture(autouse=True)
+def little_memory() -> Iterator[None]:
+    """Let an absurd allocation fail, not the machine."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.fixture
+def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse, in place of computing, whatever has passed all checks."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PolinferError("all checks are passed")
+
+    monkeypatch.setattr(polinfer.cli.plan, "infer_in_folder", refuse)
+    monkeypatch.setattr(polinfer.cli.compare, "compare", refuse)
+    monkeypatch.setattr(polinfer.cli.compare, "infer", refuse)
+    monkeypatch.setattr(polinfer.cli.path, "scale_path", refuse)
+    monkeypatch.setattr(polinfer.cli.reproduce, "run_units", refuse)
+
+
+def run_kind(kind: str, count: int, folder: Path) -> None:
+    wrong = {}
+    for seed in range(count):
+        case = KINDS[kind](seed)
+        problem = try_case(case, folder / "case")
+        if problem is not None:
+            keep(case)
+            wrong[seed] = problem
+    told = "\n".join(f"{kind} {seed}: {problem}" for seed, problem in list(wrong.items())[:5])
+    assert not wrong, f"{len(wrong)} of {count} cases\n{told}"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flag"])
+def test_malformed_files(kind: str, tmp_path: Path) -> None:
+    run_kind(kind, FAST_OF.get(kind, FAST), tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_computed")
+def test_malformed_flags(tmp_path: Path) -> None:
+    run_kind("flag", FAST, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flag"])
+def test_ten_thousand_malformed_files(kind: str, tmp_path: Path) -> None:
+    run_kind(kind, SLOW, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_computed")
+def test_ten_thousand_malformed_flags(tmp_path: Path) -> None:
+    run_kind("flag", SLOW, tmp_path)
+
+
+@pytest.mark.parametrize("case", kept_cases(), ids=lambda case: f"{case.kind}-{case.seed}")
+def test_a_case_that_once_failed(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case.kind == "flag":
+        for module in (polinfer.cli.plan, polinfer.cli.compare, polinfer.cli.path, polinfer.cli.reproduce):
+            for name in ("infer_in_folder", "compare", "infer", "scale_path", "run_units"):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, _refuse)
+    assert try_case(case, tmp_path / "case") is None
+
+
+def _refuse(*_: Any, **__: Any) -> None:
+    raise PolinferError("all checks are passed")
