@@ -14,6 +14,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Compiling is most of what tests do, and takes two thirds of the time with XLA's older code generator, whose
 # programs are about as fast.  XLA_FLAGS="" tests with the one that users get.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# Tests leave nothing in the user's cache folder, and read nothing from it.
+os.environ.setdefault("POLINFER_CACHE", "off")
 # Tests run in several processes; threads of one would wait for those of another.
 os.environ.setdefault("NPROC", "1")
 

@@ -33,7 +33,7 @@ def summarise(
         "reason": posterior.reason,
         "seeds": posterior.seeds,
         "seconds": seconds,
-        "horizon": posterior.view.horizon,
+        "horizon": posterior.mdp.horizon,
         "terms": describe_terms(posterior),
         "config": posterior.config.to_dict(),
         "seed": posterior.seed,

@@ -65,7 +65,8 @@ def table_error(posterior: Posterior, seed: int = 0) -> TableError | None:
 def _independent(marginal: Floats, seed: int) -> NDArray[np.int32]:
     """Draw policies whose choices are independent, as those of a proposal are."""
     uniform = np.random.default_rng([seed, 11]).random((_POLICIES, len(marginal), 1))
-    return (uniform > np.cumsum(marginal, axis=1)[None, :, :-1]).sum(axis=-1).astype(np.int32)
+    above = uniform > np.cumsum(marginal, axis=1)[None, :, :-1]
+    return np.asarray(above.sum(axis=-1), np.int32)
 
 
 def bootstrap(table: TabularMDP, policies: NDArray[np.int32], marginal: Floats, seed: int) -> TableError:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer import exact
+from polinfer.analysis.convergence import convergence
 from polinfer.analysis.references import reference_for
 from polinfer.analysis.table_error import TableError, table_error
 from polinfer.annealing import TemperedConfig
@@ -37,6 +38,7 @@ _ENUMERATED = 100_000  # policies; up to here the exact posterior is at hand
 _CHEAP = 3_000_000  # multiplications for one policy; up to here annealing takes some seconds
 _IMPRECISE = 1.2  # times the tolerance of log Z, beyond which annealing has not become precise
 _HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
+_MIXED = 1.1  # R-hat, beyond which populations may not have mixed
 _SLACK = 0.02  # nats by which an estimate of log Z may miss a bound besides three standard errors
 _LEAVES, _WORK = 32, 1e8  # of the bounds; ten times as many when thorough
 
@@ -69,6 +71,13 @@ def distance_to(posterior: Posterior, policy: Floats) -> float:
     assert isinstance(table, TabularMDP)
     assert probs is not None
     return mean_distance(table, policy, probs)
+
+
+def occupancy_of(posterior: Posterior) -> Floats:
+    """Return the expected number of steps ``[S]`` of the marginal policy, zero in terminal states."""
+    table = posterior.view
+    assert isinstance(table, TabularMDP)
+    return np.where(table.absorbing, 0.0, exact.evaluate_policy(table, policy_of(posterior)).occupancy)
 
 
 def mean_distance(table: TabularMDP, policy: Floats, probs: NDArray[np.floating]) -> float:
@@ -222,11 +231,21 @@ def _bydistance(posterior: Posterior, policy: Floats, name: str, heavy: bool) ->
 
 
 def _by_proof(posterior: Posterior, table: TabularMDP, proven: EvidenceBounds) -> Judgement | None:
-    """Trust an answer near the exact marginals of policies that hold nearly all of the posterior."""
+    """Compare with the exact marginals of policies that hold nearly all of the posterior."""
     outside = proven.total_variation
     if outside > TRUSTED:
         return None
-    distance = distance_to(posterior, class_marginals(table, proven.policies)) + outside
+    apart = distance_to(posterior, class_marginals(table, proven.policies))
+    distance = apart + outside
+    if apart - outside > DOUBTED:
+        return Judgement(
+            Verdict.DISTRUST,
+            f"refuted: it is at least {apart - outside:.3f} from the posterior, of which the policies found "
+            f"hold at least {100 * (1 - outside):.1f}%",
+            "use method auto",
+            "proof",
+            apart,
+        )
     if distance > TRUSTED:
         return None
     return Judgement(
@@ -249,11 +268,11 @@ def _by_another_start(
     imprecise = whole.log_evidence_stderr > _IMPRECISE * config.evidence_tolerance
     if imprecise or any(finding.severity is not Severity.FACT for finding in findings):
         return Judgement(Verdict.CARE, "its standard errors are large", "use more policies, moves or rounds")
+    check_config = config if effort == "thorough" else _coarser(config)
     other = replace(
-        config,
+        check_config,
         start="uniform" if config.start == "soft" else "soft",
         rounds=config.rounds if effort == "thorough" else 2,
-        replicas=1,
     )
     check = infer(table, other, seed=seed + 7_001 + posterior.seed)
     assert check.policies is not None
@@ -268,7 +287,9 @@ def _by_another_start(
             "run from another start",
             distance,
         )
-    if distance <= TRUSTED:
+    mixing = convergence(posterior, occupancy_of(posterior))
+    mixed = mixing is None or mixing.r_hat <= _MIXED
+    if distance <= TRUSTED and mixed:
         return Judgement(
             Verdict.TRUST,
             f"its standard errors are small, and a run from another start is {distance:.3f} away",
@@ -276,19 +297,34 @@ def _by_another_start(
             "run from another start",
             distance,
         )
-    # The other start found less: it may itself have missed what this one found.  Ask the same start again.
-    again = infer(
-        table, replace(config, moves=2 * config.moves, replicas=1), seed=seed + 9_001 + posterior.seed
-    )
-    distance = distance_to(posterior, policy_of(again))
-    verdict = Verdict.TRUST if distance <= TRUSTED and ahead < -4 * noise else Verdict.CARE
+    # The other start found less: it may itself have missed what this one found.  Or populations differ, and
+    # agree on average by chance.  Ask the same start again, with more moves.
+    again = infer(table, replace(check_config, moves=2 * config.moves), seed=seed + 9_001 + posterior.seed)
+    near, distance = distance <= TRUSTED, distance_to(posterior, policy_of(again))
+    verdict = Verdict.TRUST if distance <= TRUSTED and (near or ahead < -4 * noise) else Verdict.CARE
+    reason = f"a run from another start found less evidence ({-ahead:.2f} nats)"
+    if near and mixing is not None:
+        state, action = mixing.worst
+        reason = (
+            f"its populations differ (R-hat {mixing.r_hat:.2f}, most for {table.action_names[action]} in "
+            f"{table.state_names[state]})"
+        )
     return Judgement(
         verdict,
-        f"a run from another start found less evidence ({-ahead:.2f} nats), and one with twice the moves is "
-        f"{distance:.3f} away",
+        f"{reason}, and one with twice the moves is {distance:.3f} away",
         "" if verdict is Verdict.TRUST else "use more policies and moves, or a smaller reward scale",
         "run with twice the moves",
         distance,
+    )
+
+
+def _coarser(config: TemperedConfig) -> TemperedConfig:
+    """Return the settings of a run that only has to tell distances of 0.03 from smaller ones."""
+    return replace(
+        config,
+        tolerance=max(config.tolerance, TRUSTED / 3),
+        evidence_tolerance=max(config.evidence_tolerance, 0.1),
+        replicas=1,
     )
 
 

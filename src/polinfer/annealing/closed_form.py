@@ -23,6 +23,7 @@ from scipy.sparse import csr_matrix
 
 from polinfer.annealing.parts import PartPosterior
 from polinfer.annealing.problem import Problem, levels_of, transition_matrix
+from polinfer.exact.evaluation import draw_prior
 from polinfer.exact.solution import Floats
 
 _EQUAL = 1e-12  # relative difference of probabilities that are the same but for rounding
@@ -173,7 +174,7 @@ def _draw(
 ) -> _Drawn:
     """Draw policies: by `choice` where they come, by the reference measure elsewhere."""
     size, actions = choice.shape
-    policy = _invert(choice, random.random((size, count)))
+    policy = draw_prior(choice, random.random((size, count))).astype(np.int16)
     incoming = layers.onward.T.tocsr()
     came = np.repeat((problem.initial[layers.order] > 0)[:, None], count, axis=1)
     for first, last in pairwise(layers.bounds):
@@ -186,16 +187,5 @@ def _draw(
         came[entered] |= np.logical_or.reduceat(took, incoming.indptr[entered] - pointer[0], axis=0)
     gain = np.take_along_axis(problem.gain[layers.order], policy.astype(np.int64), axis=1)
     returns = layers.weight @ np.where(came, gain, 0.0)
-    elsewhere = _invert(problem.prior[layers.order], random.random((size, count)))
-    return _Drawn(np.where(came, policy, elsewhere), np.asarray(returns))
-
-
-def _invert(probs: Floats, uniform: Floats) -> NDArray[np.int16]:
-    """Return the action ``[N, M]`` that each uniform number falls on."""
-    edges = np.cumsum(probs, axis=1)[:, :-1]
-    # Never beyond the last action that has a probability, whatever rounding makes of the sum.
-    last = probs.shape[1] - 1 - (probs[:, ::-1] > 0).argmax(axis=1)
-    action = np.zeros(uniform.shape, np.int16)
-    for column in edges.T:
-        action += uniform >= column[:, None]
-    return np.asarray(np.minimum(action, last[:, None]), np.int16)
+    elsewhere = draw_prior(problem.prior[layers.order], random.random((size, count)))
+    return _Drawn(np.where(came, policy, elsewhere).astype(np.int16), np.asarray(returns))

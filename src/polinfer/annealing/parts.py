@@ -81,7 +81,7 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
 
 
 def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) -> PartPosterior:
-    """Return what a finished annealer found, with a sample of `count` policies."""
+    """Return what a finished annealer found, with a sample of `count` policies, a multiple of the islands."""
     found = annealer.estimate(state)
     if found is None:
         raise RuntimeError("the annealer has not reached the posterior yet")
@@ -90,7 +90,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     returns, visits = annealer.evaluate(state.policy)
     random = np.random.default_rng([seed, 2])
     order = random.permutation(state.policy.shape[1])
-    drawn = np.resize(order, count)
+    drawn = _by_island(len(order), annealer.config.islands, count, random)
     reached = np.where(visits > 0, state.policy, -1).astype(np.int16)
     log_evidence = max(found.log_evidence, bound)
     sample, sample_returns = reached[:, drawn], returns[drawn]
@@ -131,6 +131,12 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         round_log_evidence=annealer.all_rounds(state).log_evidence,
         exact=False,
     )
+
+
+def _by_island(population: int, islands: int, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return `count` members of a population, as many of each island, one island after the other."""
+    members = random.permuted(np.arange(population).reshape(islands, -1), axis=1)
+    return np.concatenate([np.resize(own, count // islands) for own in members])
 
 
 def _outside(classes: Classes, log_evidence: float) -> float:

@@ -29,6 +29,7 @@ def describe_sample(
     expected_return_stderr: float = 0.0,
     policy_stderr: Floats | None = None,
     best: tuple[NDArray[np.int32], float] | None = None,
+    chains: int = 1,
     seed: int = 0,
 ) -> PolicyPosterior:
     """Sum up a sample of whole policies ``[n, S]`` with their exact ``J`` ``[n]``.
@@ -47,7 +48,8 @@ def describe_sample(
     chosen = _most_probable(sample_and, returns_and + log_prior_of_policies(table, states, sample_and))
     top, top_returns = sample_and[chosen], returns_and[chosen]
     log_prior = log_prior_of_policies(table, states, top)
-    kept = np.random.default_rng(seed).permutation(len(sample))[:_KEPT]
+    blocks = np.random.default_rng(seed).permuted(np.arange(len(sample)).reshape(chains, -1), axis=1)
+    kept = blocks[:, : max(1, _KEPT // chains)].ravel()
     return PolicyPosterior(
         log_evidence=log_evidence,
         num_policies=float(count) if log_count < 700 else math.inf,
@@ -62,6 +64,7 @@ def describe_sample(
         log_evidence_stderr=log_evidence_stderr,
         expected_return_stderr=expected_return_stderr,
         policy_stderr=policy_stderr,
+        chains=chains,
     )
 
 

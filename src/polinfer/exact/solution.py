@@ -77,6 +77,7 @@ class PolicyPosterior:
     log_evidence_stderr: float = 0.0  # zero where it was computed and not estimated
     expected_return_stderr: float = 0.0
     policy_stderr: Floats | None = None  # [S, A], of the marginal policy; None where it was computed
+    chains: int = 1  # equal blocks of `sampled_policies` that come from independent populations
 
     @property
     def modal_policy(self) -> NDArray[np.int32]:

@@ -16,6 +16,7 @@ from polinfer.core.workers import spread
 from polinfer.exact.joint import describe_sample
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
+from polinfer.methods.cost import check_population
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
 from polinfer.posterior.checkpoint import Checkpoint, Snapshot
 from polinfer.posterior.diagnostics import Diagnostic, fact
@@ -38,6 +39,11 @@ class Tempered(Method[TemperedConfig]):
     whole_policies = True
     Config = TemperedConfig
 
+    def check(self, problem: Problem, config: TemperedConfig, *, seed: int, seeds: int) -> None:
+        """Refuse a population that does not fit into memory."""
+        super().check(problem, config, seed=seed, seeds=seeds)
+        check_population(problem, config.policies * config.islands)
+
     def run(
         self,
         problem: Problem,
@@ -55,7 +61,10 @@ class Tempered(Method[TemperedConfig]):
             point = _anneal(table, config, seed, progress, checkpoint)
         else:
             point = _anneal_replicas(table, config, seed, progress, checkpoint)
-        return table_posterior(problem, table, config, point.policy, _whole(table, point, seed), seed=seed)
+        # Replicas are pooled by drawing from all of them; one run keeps its islands apart.
+        chains = config.islands if config.replicas == 1 else 1
+        whole = _whole(table, point, chains, seed)
+        return table_posterior(problem, table, config, point.policy, whole, seed=seed)
 
     def estimand(self, config: TemperedConfig) -> Estimand:
         """Return the paper's definition: every policy is evaluated exactly."""
@@ -139,7 +148,7 @@ def _note(annealing: AnnealingRun) -> str:
     return f"{part}round {len(annealing.state.round_steps) + 1}"
 
 
-def _whole(table: TabularMDP, point: AnnealedPoint, seed: int) -> PolicyPosterior:
+def _whole(table: TabularMDP, point: AnnealedPoint, chains: int, seed: int) -> PolicyPosterior:
     return describe_sample(
         table,
         point.sample,
@@ -152,5 +161,6 @@ def _whole(table: TabularMDP, point: AnnealedPoint, seed: int) -> PolicyPosterio
         policy_stderr=point.policy_stderr,
         reach_policy=point.reach_policy,
         best=(point.best, point.best_return),
+        chains=chains,
         seed=seed,
     )

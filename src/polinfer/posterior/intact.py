@@ -17,7 +17,8 @@ from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.proposal import NetworkProposal, Proposal, ShiftedProposal, TableProposal
 
 MOST_SEEDS = 1_000_000
-_OPTIONAL = ("reach_policy", "sampled_policies", "policy_stderr")
+_MOST_CHAINS = 1_000_000
+_OPTIONAL = ("reach_policy", "sampled_policies", "policy_stderr", "chains")
 
 
 def check_seeds(seed: int, seeds: int, source: Path) -> None:
@@ -76,6 +77,9 @@ def read_policies(arrays: Arrays, view: MDP, source: Path) -> PolicyPosterior:
         if array is not None:
             _check_field(array, name, view, source)
         fields[name] = array.item() if array is not None and array.ndim == 0 else array
+    fields["chains"] = fields["chains"] or 1  # not written before 0.3
+    if fields["sampled_policies"] is not None and len(fields["sampled_policies"]) % fields["chains"]:
+        raise PolinferError(f"{source}: 'policies.chains' does not divide the policies drawn")
     for name in ("top_probabilities", "top_returns"):
         if len(fields[name]) != len(fields["top_policies"]):
             raise PolinferError(
@@ -106,6 +110,11 @@ def _check_field(array: np.ndarray[Any, Any], name: str, table: TabularMDP, sour
         check_array(array, shown, (None,), "f", source)
     else:
         # The number of policies may be too large for a float, and an error unknown: infinity stands for both.
+        if name == "chains":
+            check_array(array, shown, (), "iu", source)
+            if not 1 <= int(array) <= _MOST_CHAINS:
+                raise PolinferError(f"{source}: {shown!r} is no number of populations")
+            return
         unbounded = name == "num_policies" or name.endswith("stderr")
         check_array(array, shown, (), "fiu", source, finite=not unbounded)
 

@@ -20,6 +20,7 @@ from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table, table_of
 from polinfer.problems.tabular import load_table
+from polinfer.problems.tabular.exploration.host import with_known_states
 from polinfer.smc.proposal import Layer, NetworkProposal, Proposal, ShiftedProposal, TableProposal
 
 ConfigOf = Callable[[str, dict[str, Any]], MethodConfig]
@@ -62,7 +63,7 @@ def read_posterior(
 def _view_of(problem: Problem, proposal: Proposal, kept: Path) -> MDP:
     """Return the form of a problem that its policy was found on: a table that was explored is `kept`."""
     if isinstance(proposal, TableProposal | ShiftedProposal):
-        return load_table(kept) if kept.exists() else shared_table(problem)
+        return with_known_states(problem, load_table(kept)) if kept.exists() else shared_table(problem)
     if not isinstance(problem, MDP):
         return EncodedView(problem)
     return table_of(problem) or problem

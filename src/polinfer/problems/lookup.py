@@ -41,7 +41,9 @@ class Lookup:
         read = getattr(self.problem, "key_of", None)
         key = state if read is None else read(state)
         if not isinstance(key, SeenOnly):
-            return [self._row(identity_of(key, False), key)]
+            # Vectorised environments show the end, too, before they start again.
+            over = identity_of(key, True)
+            return [self._row(over if self._ends_only(key) else identity_of(key, False), key)]
         found = self.table.observed.get(key.digest)
         if not found:
             raise PolinferError(
@@ -49,6 +51,10 @@ class Lookup:
                 "start"
             )
         return found
+
+    def _ends_only(self, key: Any) -> bool:
+        going, over = (identity_of(key, flag).tobytes() for flag in (False, True))
+        return going not in self._rows and over in self._rows
 
     def _number(self, state: Any) -> int:
         number = state.item() if isinstance(state, np.ndarray) and state.size == 1 else state

@@ -185,7 +185,7 @@ class Torque(Drift):
         (Drift, {}, "Drift has no limit on the steps of an episode; pass horizon="),
         (Grows, {"horizon": 3}, "states of Grows change shape"),
         (Floats, {"horizon": 3}, "not discrete; pass edges=.*traceable"),
-        (Torque, {"horizon": 3}, "action space Box.* one Discrete choice"),
+        (Torque, {"horizon": 3}, "action space Box.* a Discrete or MultiDiscrete choice"),
         (Drift, {"horizon": 3, "edges": [[1]]}, "edges cut a Box, and Drift observes Tuple"),
     ],
 )

@@ -46,8 +46,8 @@ POLE = "gym:CartPole-v1"
         ),
         ("gym:FrozenLake-v1", {"horzion": 1}, r"has no option 'horzion' \(did you mean 'horizon'\?\)"),
         ("gym:FrozenLake-v1", {"map_name": "5x5"}, r"cannot be made \(KeyError: '5x5'\)"),
-        ("gym:Pendulum-v1", {}, "Pendulum-v1 has the action space Box.* not finitely many; .*one Discrete"),
-        (POLE, {}, "CartPole-v1 observes Box.* pass edges=.*abstraction="),
+        ("gym:Pendulum-v1", {}, "Pendulum-v1 has the action space Box.* not finitely many; .*a Discrete"),
+        (POLE, {}, "CartPole-v1 observes Box.* --bins .*edges=.*abstraction="),
         (POLE, {"edges": [[1]]}, "edges must be 4 lists .* CartPole-v1 observes, got 1"),
         (POLE, {"edges": 3}, "edges must be 4 lists .* got 3"),
         (POLE, {"edges": "abcd"}, "edges must be 4 lists .* got 'abcd'"),
@@ -107,7 +107,7 @@ def test_missing_dependencies_are_named(entry, monkeypatch):
 
 
 class Several(Walk):
-    action_space = spaces.MultiDiscrete([2, 2])
+    action_space = spaces.MultiDiscrete([100, 100])
 
 
 class ShortMask(Masked):
@@ -118,7 +118,7 @@ class ShortMask(Masked):
 @pytest.mark.parametrize(
     ("env", "complaint"),
     [
-        (Several, "Several has the action space MultiDiscrete.* several at once"),
+        (Several, "Several has the action space MultiDiscrete.* 10,000 actions; at most 4,096"),
         (
             RefusesCopy,
             r"RefusesCopy cannot be copied \(RuntimeError: holds a socket\); give .* get_state\(\)",

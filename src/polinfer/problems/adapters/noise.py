@@ -44,7 +44,7 @@ def marks(env: Env, generators: list[Generator]) -> tuple[Any, ...] | None:
     return (
         *(_mark(generator) for generator in generators),
         random.getstate(),
-        np.random.get_state()[1].tobytes(),  # type: ignore[index,union-attr]  # noqa: NPY002
+        np.random.get_state()[1].tobytes(),  # type: ignore[index]  # noqa: NPY002
         np.random.get_state()[2],  # type: ignore[index]  # noqa: NPY002
     )
 

@@ -54,8 +54,9 @@ def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **opti
             raise DomainError(f"{address} is no Gymnasium environment, so wrappers do not go around it")
         return made
     told = {k: v for k, v in options.items() if k in _OF_ENVIRONMENTS}
-    if "horizon" not in told and isinstance(getattr(made, "max_episode_steps", None), int):
-        told["horizon"] = made.max_episode_steps
+    limit = getattr(made, "max_episode_steps", None)
+    if "horizon" not in told and isinstance(limit, int):
+        told["horizon"] = limit
     return from_gymnasium(wrap(made, wrappers), **told)
 
 

@@ -91,6 +91,7 @@ class SnapshotSimulator:
         self.name, self.num_actions, self.horizon = name, actions.size, horizon
         self.action_names = _action_names(env, actions)
         self.observation_space, self._actions = env.observation_space, actions
+        self.environment = env  # as it was given; not changed
         self._view, self._scale, self._identity, self._reset_seed = view, reward_scale, identity, reset_seed
         self._timeless = is_minigrid(env.unwrapped)
         self._inner: tuple[Any, ...] = ()
@@ -156,6 +157,10 @@ class SnapshotSimulator:
                 f"the state of {self.name} cannot be told from an observation alone; plan with a method that "
                 "uses a table"
             )
+        return ObservedState(key, [True] * self.num_actions, None)
+
+    def from_key(self, key: Hashable) -> ObservedState:
+        """Return what is seen as a state that can be asked about, not stepped from."""
         return ObservedState(key, [True] * self.num_actions, None)
 
     def observations(self) -> dict[bytes, list[Hashable]]:

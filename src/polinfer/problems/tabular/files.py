@@ -30,6 +30,7 @@ _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "pr
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
 _ORIGIN = ("features", "identities")  # of the MDP that the table was made from
 _OBSERVED = "observed"  # rows of five: four numbers that are the hash of an observation, and a state
+_KEYS = "state_keys"  # what the states of a simulator are, as Python literals
 _DRAWN = ("draws", "initial_draws")  # what probabilities were estimated from
 _DENSE = ("transitions", "rewards")
 _SPARSE = ("outcomes", "num_states", "num_actions")
@@ -68,7 +69,7 @@ def load_table(path: str | Path) -> TabularMDP:
 
 def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     """Make a `TabularMDP` from the contents of a table file."""
-    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN, *_DRAWN, _OBSERVED)
+    known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN, *_DRAWN, _OBSERVED, _KEYS)
     for name in contents:
         if name not in known:
             raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
@@ -102,6 +103,11 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
         table = TabularMDP.from_outcomes(
             rows, num_states, num_actions, contents["initial"], absorbing, steps, **options
         )
+        keys = contents.get(_KEYS)
+        if keys is not None:
+            if not _is_flat_list(keys) or len(keys) != num_states:
+                raise TableError(f"{_KEYS} must be a list of {num_states} texts")
+            table.with_state_keys(tuple(str(key) for key in keys))
         return table.with_observed(_observed(contents, num_states))
     for name in _DENSE:
         if name not in contents:
@@ -133,6 +139,8 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
     }
     if table.draws is not None:
         contents["draws"] = table.draws
+    if table.state_keys is not None:
+        contents[_KEYS] = np.array(table.state_keys)
     if table.observed:
         contents["observed"] = np.array(
             [

@@ -15,7 +15,7 @@ from polinfer.problems.tabular.exploration.counts import Drawn, joined
 from polinfer.problems.tabular.exploration.source import Described
 
 _LANES, _SMALL, _DRAWS = 2048, 64, 64  # pairs in a call, and draws of each
-_WAYS = 3  # representatives that are kept of a state
+_WAYS = 4  # representatives that are kept of a state
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -25,7 +25,8 @@ class CompiledSource:
     compiled = True
     chunk = 512
 
-    def __init__(self, mdp: MDP, seed: int) -> None:
+    def __init__(self, mdp: MDP, seed: int, ways: int = _WAYS) -> None:
+        self._ways = ways
         self.mdp, self.num_actions, self.horizon = mdp, mdp.num_actions, mdp.horizon
         self._key, self._calls = jax.random.key(seed), 0
         self._numbers: dict[bytes, int] = {}
@@ -62,8 +63,13 @@ class CompiledSource:
         found: dict[int, int] = {}
         for _ in range(-(-draws // 1024)):
             states, identities = jax.tree.map(np.asarray, self._begin(self._next_key()))
-            numbers, counts = np.unique(self._add(identities, states), return_counts=True)
-            for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            hashed = _hash([*identities.T, *_columns(jax.tree.leaves(states))])
+            _, first, counts = np.unique(hashed, return_index=True, return_counts=True)
+            order = np.argsort(first)
+            numbers = self._add(
+                identities[first[order]], jax.tree.map(lambda x, at=first[order]: x[at], states)
+            )
+            for number, count in zip(numbers.tolist(), counts[order].tolist(), strict=True):
                 found[number] = found.get(number, 0) + count
         return found
 
@@ -143,12 +149,13 @@ class CompiledSource:
             raise PolinferError(f"a reward is {reward[~np.isfinite(reward)][0]}; rewards must be finite")
         lane = np.repeat(np.arange(number), _DRAWS)
         # Equal rows have equal hashes; two different rows share one of 64 bits with a chance of 1e-7.
-        hashed = _hash([lane, *identity.T, over, reward.view(np.int32)])
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(moved.state)]
+        inner = _columns([leaf[:number].reshape(reward.size, -1) for leaf in leaves])
+        hashed = _hash([lane, *identity.T, over, reward.view(np.int32), *inner])
         _, first, count = np.unique(hashed, return_index=True, return_counts=True)
         first, count = first[(order := np.argsort(first))], count[order]
-        leaves, self._structure = jax.tree.flatten(moved.state)
         at = (first // _DRAWS, first % _DRAWS)
-        chosen = jax.tree.unflatten(self._structure, [np.asarray(leaf)[at] for leaf in leaves])
+        chosen = jax.tree.unflatten(self._structure, [leaf[at] for leaf in leaves])
         successor = self._add(identity[first], chosen)
         state = pairs[lane[first], 0]
         self._note_ends(state, successor, over[first])
@@ -173,18 +180,17 @@ class CompiledSource:
         """Return the number of each state, numbering new ones and keeping representatives that differ."""
         leaves, self._structure = jax.tree.flatten(states)
         rows = np.ascontiguousarray(identities, np.int32)
-        unique, where, back = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        numbers = np.empty(len(unique), np.int64)
-        for i in np.argsort(where, kind="stable").tolist():
-            number = self._numbers.setdefault(unique[i].tobytes(), len(self._numbers))
-            own = [np.asarray(leaf[where[i]]) for leaf in leaves]
+        numbers = np.empty(len(rows), np.int64)
+        for i in range(len(rows)):
+            number = numbers[i] = self._numbers.setdefault(rows[i].tobytes(), len(self._numbers))
             if number == len(self._identities):
-                self._identities.append(unique[i])
-                self._reps.append([own])
-            elif len(self._reps[number]) < _WAYS and not any(_equal(own, r) for r in self._reps[number]):
-                self._reps[number].append(own)
-            numbers[i] = number
-        return numbers[back.ravel()]
+                self._identities.append(rows[i])
+                self._reps.append([[np.asarray(leaf[i]) for leaf in leaves]])
+            elif len(self._reps[number]) < self._ways:
+                own = [np.asarray(leaf[i]) for leaf in leaves]
+                if not any(_equal(own, other) for other in self._reps[number]):
+                    self._reps[number].append(own)
+        return numbers
 
     def _stack(self, states: list[int], ways: list[int]) -> State:
         columns = zip(*(self._reps[s][w] for s, w in zip(states, ways, strict=True)), strict=True)
@@ -218,6 +224,7 @@ class CompiledSource:
             prior=None if prior is None else np.where(np.asarray(legal), np.asarray(prior, np.float64), 0.0),
             discount=discount_of(mdp),
             sources=sources,
+            keys=None,
             observed={},
         )
 
@@ -256,6 +263,17 @@ def _hash(columns: list[NDArray[Any]]) -> NDArray[np.uint64]:
         mixed *= np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)
     return mixed
+
+
+def _columns(leaves: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return arrays ``[n, ...]`` as columns of integers; floats by their bits."""
+    found = []
+    for leaf in leaves:
+        flat = np.ascontiguousarray(leaf.reshape(len(leaf), -1))
+        if flat.dtype.kind == "f":
+            flat = flat.view(f"i{flat.dtype.itemsize}")
+        found += list(flat.T)
+    return found
 
 
 def _decimal(reward: NDArray[np.float32]) -> NDArray[np.float64]:

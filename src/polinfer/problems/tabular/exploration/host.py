@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import random
 from collections import Counter
@@ -15,8 +16,10 @@ from polinfer.core.protocol import Ending, HasEndings, discount_of
 from polinfer.core.simulator import Simulator, prior_of
 from polinfer.problems.tabular.exploration.counts import Drawn
 from polinfer.problems.tabular.exploration.source import Described
+from polinfer.problems.tabular.table import TabularMDP
 
-_WAYS = 3  # representatives that are kept of a state
+_WAYS, _START_WAYS = 4, 8  # representatives that are kept of a state, and of one to start in
+MANY_WAYS = 32  # where they are averaged over
 _FEATURES = 1 << 24  # numbers of all states together
 _PLAIN = (int, float, str, bytes, bool, tuple, frozenset, type(None))  # hold nothing but what they compare
 
@@ -30,9 +33,9 @@ class HostSource:
     compiled = False
     chunk = 1
 
-    def __init__(self, simulator: Simulator, seed: int, identity: Any = None) -> None:
+    def __init__(self, simulator: Simulator, seed: int, identity: Any = None, ways: int = _WAYS) -> None:
         self.simulator, self.num_actions, self.horizon = simulator, simulator.num_actions, simulator.horizon
-        self._identity = identity
+        self._identity, self._ways = identity, ways
         self._random = random.Random(f"{seed}/exploration")
         self._keep = random.Random(f"{seed}/representatives")
         self._numbers: dict[tuple[Any, bool], int] = {}
@@ -40,6 +43,7 @@ class HostSource:
         self._origins: list[list[Any]] = []
         self._arrivals: list[int] = []
         self._over: list[bool] = []
+        self._starts: set[int] = set()
         self._legal: dict[tuple[int, int], NDArray[np.bool_]] = {}
         # Simulators that can tell whether a step drew a random number have this.
         self._watched = getattr(simulator, "step_watched", None)
@@ -52,7 +56,9 @@ class HostSource:
         found: Counter[int] = Counter()
         for _ in range(draws):
             seed = self._random.getrandbits(63)
-            found[self._add(self.simulator.init(seed), False, None)] += 1
+            number = self._add(self.simulator.init(seed), False, object())
+            self._starts.add(number)
+            found[number] += 1
         return dict(found)
 
     def is_terminal(self, state: int) -> bool:
@@ -127,7 +133,9 @@ class HostSource:
                 f"the reward of action {self.action_names()[action]!r} in state {self.name(state)} is "
                 f"{reward}; rewards must be finite"
             )
-        return self._add(reached, bool(over), (state, action, way)), reward, drew
+        # Two draws may differ in what is hidden; without chance, one way is always the same.
+        origin: Any = object() if drew else (state, action, way)
+        return self._add(reached, bool(over), origin), reward, drew
 
     def _add(self, state: Any, over: bool, origin: Any) -> int:
         key = state if self._identity is None else self._identity(state)
@@ -153,9 +161,11 @@ class HostSource:
         if origin in self._origins[number]:
             return
         reps, origins = self._reps[number], self._origins[number]
-        if len(reps) < _WAYS:
+        if len(reps) < max(self._ways, _START_WAYS if number in self._starts else _WAYS):
             reps.append(state)
             origins.append(origin)
+        elif (place := self._keep.randrange(self._arrivals[number])) and place < len(reps):
+            reps[place], origins[place] = state, origin
 
     def describe(self) -> Described:
         """Return names, features where they are few, and identities that only depend on the states."""
@@ -192,6 +202,7 @@ class HostSource:
             prior=self._prior(),
             discount=discount_of(simulator),
             sources=[rep for rep, *_ in self._reps] if self._identity is None else keys,
+            keys=_literals([getattr(key, "key", key) for key in keys]),
             observed=self._observed(),
         )
 
@@ -227,6 +238,28 @@ class HostSource:
         if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] * count > _FEATURES:
             return None
         return np.stack([np.zeros(shape, np.float32) if row is None else row for row in rows])
+
+
+def _literals(keys: list[Any]) -> tuple[str, ...] | None:
+    """Write hashable states as Python literals, where that can be read back as the same."""
+    written = tuple(repr(key) for key in keys)
+    try:
+        same = all(ast.literal_eval(text) == key for text, key in zip(written, keys, strict=True))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return written if same and not any("\0" in text for text in written) else None
+
+
+def with_known_states(problem: Any, table: TabularMDP) -> TabularMDP:
+    """Give a table that was read back the states of `problem`."""
+    if table.state_keys is None:
+        return table
+    try:
+        keys = [ast.literal_eval(text) for text in table.state_keys]
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise PolinferError("the states of the table cannot be read; it is damaged") from None
+    from_key: Any = getattr(problem, "from_key", None)
+    return table.with_sources(keys if from_key is None else [from_key(key) for key in keys])
 
 
 def identity_of(key: Any, over: bool) -> NDArray[np.int32]:

@@ -12,11 +12,11 @@ from polinfer.problems.tabular.exploration.counts import Drawn, joined
 from polinfer.problems.tabular.exploration.options import NotMarkovError
 from polinfer.problems.tabular.exploration.source import Source
 
-_SCREEN, _CONFIRM = 24, 200  # draws of each representative
-_SUSPECT = 0.05  # p-value from which on a pair is looked at again
+_CONFIRM = 200  # draws of each representative that decide
+_SUSPECT = 0.05  # p-value below which a pair is looked at again
 _SUSPECTS = 5  # pairs that are looked at again in one round
 _ALPHA = 1e-4  # chance of a false alarm in one round; fresh draws of at most `_SUSPECTS` pairs decide
-_EXPECTED = 5.0  # smallest expected count of a column; rarer outcomes are taken together
+_EXPECTED, _ROUGHLY = 5.0, 1.0  # smallest expected counts, to decide and to screen; rarer ones are pooled
 
 
 class Difference(NamedTuple):
@@ -28,11 +28,12 @@ class Difference(NamedTuple):
 
 
 def check_alike(
-    source: Source, states: NDArray[np.int64], chance: NDArray[np.bool_]
+    source: Source, states: NDArray[np.int64], chance: NDArray[np.bool_], screen: int
 ) -> tuple[list[Drawn], Difference | None]:
     """Draw from all representatives of `states` and return the draws, and a difference beyond chance.
 
-    `chance` ``[n, A]`` says which pairs of `states` involve chance: others are compared by one draw.
+    `chance` ``[n, A]`` says which pairs of `states` involve chance: these are compared by `screen` draws of
+    each representative, and looked at again with more where they seem to differ; others by one draw.
     """
     pairs, draws, ways = [], [], []
     for row, state in enumerate(states.tolist()):
@@ -46,7 +47,7 @@ def check_alike(
         for action in np.nonzero(legal)[0].tolist():
             for way in range(count):
                 pairs.append((state, action))
-                draws.append(_SCREEN if chance[row, action] else 1)
+                draws.append(screen if chance[row, action] else 1)
                 ways.append(way)
     if not pairs:
         return [], None
@@ -83,7 +84,7 @@ def _screen(drawn: Drawn, chance: NDArray[np.bool_], states: NDArray[np.int64]) 
         state, action = int(part.state[0]), int(part.action[0])
         outcome, way, count = _outcomes(part)
         if chance[row_of[state], action]:
-            p_value = homogeneity(outcome, way, count)
+            p_value = homogeneity(outcome, way, count, _ROUGHLY)
         else:
             p_value = 1.0 if len(np.unique(outcome)) == 1 else 0.0
         if p_value < _SUSPECT:
@@ -101,7 +102,9 @@ def _outcomes(part: Drawn) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArra
     return outcome.ravel(), part.way, part.number
 
 
-def homogeneity(outcome: NDArray[np.int64], way: NDArray[np.int64], count: NDArray[np.int64]) -> float:
+def homogeneity(
+    outcome: NDArray[np.int64], way: NDArray[np.int64], count: NDArray[np.int64], least: float = _EXPECTED
+) -> float:
     """Return the p-value of a chi-square test that outcomes have one distribution for all ways.
 
     Examples
@@ -114,10 +117,10 @@ def homogeneity(outcome: NDArray[np.int64], way: NDArray[np.int64], count: NDArr
     np.add.at(table, (row, outcome), count)
     total = table.sum()
     smallest = table.sum(axis=1).min() / total
-    rare = table.sum(axis=0) * smallest < _EXPECTED
+    rare = table.sum(axis=0) * smallest < least
     if rare.any():
         table = np.concatenate([table[:, ~rare], table[:, rare].sum(axis=1, keepdims=True)], axis=1)
-        if table[:, -1].sum() * smallest < _EXPECTED:
+        if table[:, -1].sum() * smallest < least:
             table = table[:, :-1]  # too rare to say anything of
     if table.shape[1] < 2 or table.shape[0] < 2 or (table.sum(axis=1) == 0).any():
         return 1.0
@@ -137,6 +140,7 @@ def refuse(source: Source, difference: Difference) -> NotMarkovError:
             f"different things{sure}"
         )
     return NotMarkovError(
-        f"what is seen is not Markov: {what}; tell such states apart (identity=, or a wrapper that shows "
-        "what is hidden), or tabulate what is seen nevertheless with markov='ignore' (--markov ignore)"
+        f"what is seen is not the whole state, so it may not be Markov: {what}; tell such states apart "
+        "(identity=, or a wrapper that shows what is hidden), or average over what is hidden with "
+        "markov='ignore' (--markov ignore)"
     )

@@ -10,8 +10,9 @@ import jax
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.progress import Progress, current_progress
 from polinfer.core.protocol import MDP
+from polinfer.problems.tabular.exploration import cache
 from polinfer.problems.tabular.exploration.compiled import CompiledSource
-from polinfer.problems.tabular.exploration.host import HostSource
+from polinfer.problems.tabular.exploration.host import MANY_WAYS, HostSource, with_known_states
 from polinfer.problems.tabular.exploration.options import Exploration
 from polinfer.problems.tabular.exploration.search import explore
 from polinfer.problems.tabular.exploration.source import Source
@@ -25,16 +26,30 @@ def explore_problem(
     progress: Progress | None = None,
 ) -> TabularMDP:
     """Return a table of `problem`, a JAX problem or a simulator in plain Python, by draws."""
+    host = identity is None and not isinstance(problem, MDP)
+    key = cache.fingerprint(problem, options) if host else None
+    kept = cache.read(key)
+    if kept is not None:
+        return with_known_states(problem, kept)
+    table = _explore(problem, options, identity, progress or current_progress())
+    if table.state_keys is not None:
+        cache.write(key, table)
+    return table
+
+
+def _explore(
+    problem: Any, options: Exploration, identity: Callable[[Any], Any] | None, watcher: Progress | None
+) -> TabularMDP:
     source: Source
-    watcher = progress or current_progress()
+    ways = {"ways": MANY_WAYS} if options.markov == "ignore" else {}
     if isinstance(problem, MDP):
         if identity is not None:
             raise PolinferError("identity= is for simulators in plain Python; a JAX problem has identity()")
         # Single precision, as the problem is simulated.
         with jax.enable_x64(False):
-            return explore(CompiledSource(problem, options.seed), options, watcher)
+            return explore(CompiledSource(problem, options.seed, **ways), options, watcher)
     check_simulator(problem)
-    source = HostSource(problem, options.seed, identity)
+    source = HostSource(problem, options.seed, identity, **ways)
     return explore(source, options, watcher)
 
 

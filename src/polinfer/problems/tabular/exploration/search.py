@@ -22,6 +22,7 @@ _ROUNDS = 2  # in which the others are given out
 _EVEN = 0.1  # of those, for every pair alike
 _STARTS = 4  # times the draws of a pair: draws of the first state
 _LEAST = 8
+_SCREEN = 6  # least draws by which two representatives of a state are compared
 _CHECKS = (32, 256, 2048)  # numbers of states after which is looked whether they are Markov
 
 
@@ -38,7 +39,7 @@ class _Search:
         self.draws, self.limit = options.draws, options.max_states
         self.parts: list[Drawn] = []
         self.sure: dict[tuple[int, int], bool] = {}  # the pairs that were drawn, and whether without chance
-        self.done = self.spent = self.compared = 0
+        self.done = self.spent = 0
         self.checked: dict[int, int] = {}  # states, by the number of representatives that were compared
         self.checks = list(_CHECKS)
 
@@ -88,9 +89,7 @@ class _Search:
         self.spent += int(drawn.number.sum())
 
     def _check(self, states: range) -> None:
-        """Refuse states whose representatives differ beyond chance."""
-        if self.options.markov == "ignore":
-            return
+        """Refuse states whose representatives differ beyond chance, or average over them if so asked."""
         source = self.source
         new = [
             state
@@ -104,7 +103,11 @@ class _Search:
             self.checked[state] = source.ways(state)
             for action in range(source.num_actions):
                 chance[row, action] = not self.sure.get((state, action), False)
-        parts, difference = check_alike(source, np.array(new, np.int64), chance)
+        if self.options.markov == "ignore":
+            self._draw_all_ways(new)
+            return
+        screen = max(_SCREEN, self.draws // 16)
+        parts, difference = check_alike(source, np.array(new, np.int64), chance, screen)
         if difference is not None:
             raise refuse(source, difference)
         for part in parts:
@@ -118,7 +121,20 @@ class _Search:
             )
             self.parts.append(part.take(keep))
             self.spent += int(part.number.sum())
-            self.compared += int(part.number.sum())
+        self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
+
+    def _draw_all_ways(self, states: list[int]) -> None:
+        """Draw from every representative of some states: what is hidden is then averaged over."""
+        rows = [
+            (state, action, way)
+            for state in states
+            for action in np.nonzero(self.source.legal(state))[0].tolist()
+            for way in range(self.source.ways(state))
+        ]
+        asked = np.array(rows, np.int64)
+        drawn, _ = self.source.sample(asked[:, :2], np.full(len(asked), _SCREEN, np.int64), asked[:, 2])
+        self.parts.append(drawn)
+        self.spent += int(drawn.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
 
     def _add_where_it_matters(self, starts: dict[int, int], left: int) -> None:
@@ -141,7 +157,7 @@ class _Search:
             self._report()
 
     def _spent_on_chance(self) -> int:
-        return self.spent - self.compared - sum(self.sure.values())
+        return self.spent - sum(self.sure.values())
 
     def _report(self) -> None:
         if self.progress is not None:
@@ -151,7 +167,7 @@ class _Search:
     def _table(self, starts: dict[int, int], *, describe: bool) -> TabularMDP:
         source, count = self.source, len(self.source)
         drawn = joined(self.parts)
-        rows, total = estimate(drawn, source.num_actions)
+        rows, total = estimate(drawn, source.num_actions, by_way=self.options.markov == "ignore")
         absorbing = np.array([source.is_terminal(state) for state in range(count)])
         legal = np.array([source.legal(state) for state in range(count)])
         legal[absorbing] = True
@@ -160,8 +176,9 @@ class _Search:
         flat = np.zeros(count * source.num_actions, np.int32)
         flat[: len(total)] = total
         draws = flat.reshape(count, source.num_actions)
+        several = np.bincount(rows.state * source.num_actions + rows.action, minlength=draws.size) > 1
         for (state, action), sure in self.sure.items():
-            if sure:
+            if sure and not several[state * source.num_actions + action]:
                 draws[state, action] = 0
         # One start that came every time is taken as certain.
         first = int(initial.sum()) if len(starts) > 1 else 0
@@ -179,11 +196,8 @@ class _Search:
         }
         if told.ending_of is not None:
             options |= {"endings": told.endings, "ending_of": np.where(absorbing, told.ending_of, -1)}
-        return (
-            _made(rows, count, source, initial, absorbing, options)
-            .with_sources(told.sources)
-            .with_observed(told.observed)
-        )
+        table = _made(rows, count, source, initial, absorbing, options).with_sources(told.sources)
+        return table.with_observed(told.observed).with_state_keys(told.keys)
 
 
 def _made(

@@ -23,6 +23,7 @@ class Described(NamedTuple):
     prior: NDArray[np.float64] | None
     discount: float
     sources: list[Any]
+    keys: tuple[str, ...] | None  # what states are, as Python literals; None where that cannot be written
     observed: dict[bytes, list[int]]  # rows by the hash of an observation; empty where those are the states
 
 
