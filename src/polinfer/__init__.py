@@ -44,6 +44,7 @@ from polinfer.problems import domains as _domains  # noqa: F401 - registers the 
 from polinfer.problems.adapters import from_gymnasium, from_rddl, to_gymnasium
 from polinfer.problems.registry import list_domains, make, register
 from polinfer.problems.tabular import TabularMDP, load_table, save_table, tabulate
+from polinfer.problems.terms import with_terms
 from polinfer.runs.folder import load
 
 _set_viewer("polinfer.plots.cards")
@@ -112,4 +113,5 @@ __all__ = [
     "suggest_scale",
     "tabulate",
     "to_gymnasium",
+    "with_terms",
 ]

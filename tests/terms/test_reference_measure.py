@@ -96,7 +96,10 @@ def test_the_statewise_posterior_is_the_posterior_where_the_episode_starts():
 
 def test_one_step_in_closed_form():
     means, prior = np.array([0.2, -1.0, 1.5]), np.array([0.7, 0.1, 0.2])
-    table = polinfer.make("bandit", means=means.tolist(), prior=[prior.tolist()] * 4)
+    paid = np.stack([means, np.zeros(3)])
+    moves = np.zeros((2, 3, 2))
+    moves[0, :, 1] = 1
+    table = TabularMDP(moves, paid, 0, [1], 1, prior=np.stack([prior, prior]))
     expected = prior * np.exp(means) / (prior @ np.exp(means))
     np.testing.assert_allclose(exact.policy_posterior(table).policy[0], expected, atol=1e-12)
     assert exact.control_as_inference(table).objective == pytest.approx(np.log(prior @ np.exp(means)))
@@ -185,7 +188,7 @@ def test_both_engines_weigh_by_prior_and_discount(worlds):
     drawn = np.asarray(record.drawn)
     assert drawn.any()
     np.testing.assert_allclose(
-        np.asarray(record.log_prior)[drawn], np.log(table.prior)[state, action][drawn], rtol=1e-5
+        np.asarray(record.log_prior)[drawn], np.log(table.prior[state, action][drawn]), rtol=1e-5
     )
     reward, active = np.asarray(record.reward), np.asarray(record.active)
     for t in range(table.horizon):

@@ -17,7 +17,7 @@ from jax import Array
 
 from polinfer.actor_critic.config import SacConfig
 from polinfer.actor_critic.replay import Experience
-from polinfer.core.protocol import MDP, HasPrior, State, discount_of, log_prior_of
+from polinfer.core.protocol import MDP, State, discount_of, has_prior, log_prior_of
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.proposal import NetworkProposal, log_policy
 
@@ -169,7 +169,7 @@ class SacAgent:
 
     @property
     def _has_prior(self) -> bool:
-        return isinstance(self.mdp, HasPrior) and getattr(self.mdp, "has_prior", True)
+        return has_prior(self.mdp)
 
     def _log_reference(self, states: State) -> Array:
         """Return what the divergence is taken from, ``[B, A]``: zeros (so it is entropy) without a prior."""

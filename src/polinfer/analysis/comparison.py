@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular import TabularMDP
 from polinfer.problems.tabular.ending import check_horizon_cost
+from polinfer.problems.timed import Layers, layers_of
 
 _SECONDS_A_STEP = 2e-3  # of the horizon, all solvers together
 
@@ -103,8 +105,13 @@ def compare(
         (f"risk averse ({-risk:g})", lambda: exact.entropic_risk(table, -risk)),
         ("stationary optimum", lambda: exact.stationary_optimum(table)),
         ("finite-horizon optimum", lambda: exact.finite_horizon_optimum(table)),
-        ("uniform", lambda: _uniform(table)),
+        ("uniform", lambda: _fixed("uniform", table, exact.uniform_policy(table))),
     ]
+    if table.has_prior:
+        solvers.append(("prior", lambda: _fixed("prior", table, np.array(table.prior))))
+    layers = layers_of(table)
+    if layers is not None:
+        solvers[5] = ("stationary optimum", lambda: _lifted(table, layers))
     answers = []
     for name, solve in solvers:
         try:
@@ -113,6 +120,7 @@ def compare(
             notes.append(f"{name} left out: {error}")
     for name, posterior in trained.items():
         answers += _learned_answers(table, name, posterior)
+    notes += _price_of_stationarity(answers)
     return Comparison(table, tuple(answers), _distances(table, answers), tuple(notes))
 
 
@@ -140,10 +148,34 @@ def summarise_returns(table: TabularMDP, policy: Floats, value: exact.PolicyValu
     return distribution.summary()
 
 
-def _uniform(table: TabularMDP) -> Solution:
-    policy = exact.uniform_policy(table)
+def _fixed(name: str, table: TabularMDP, policy: Floats) -> Solution:
     value = exact.evaluate_policy(table, policy)
-    return Solution("uniform", policy, value.value, value.expected_return, exact.Result.EXACT)
+    return Solution(name, policy, value.value, value.expected_return, exact.Result.EXACT)
+
+
+def _lifted(table: TabularMDP, layers: Layers) -> Solution:
+    """Return the best policy that does the same at every step, on a table by steps."""
+    found = exact.stationary_optimum(layers.table)
+    policy = layers.lift(found.policy)
+    value = exact.evaluate_policy(table, policy)
+    return replace(
+        _fixed("stationary optimum", table, policy),
+        value=value.value,
+        result=found.result,
+        residual=found.residual,
+    )
+
+
+def _price_of_stationarity(answers: list[Answer]) -> list[str]:
+    """Say what a policy loses that does the same at every step, where it loses anything."""
+    earned = {answer.name: answer.value.expected_return for answer in answers}
+    optimum, best = earned["finite-horizon optimum"], earned["stationary optimum"]
+    if optimum - best <= 1e-6 * max(1.0, abs(optimum)):
+        return []
+    return [
+        f"Stationarity costs {optimum - best:.4g}: the best policy that looks at the step earns "
+        f"{optimum:.4g}, the best stationary one that was found {best:.4g} (policies='time-dependent')."
+    ]
 
 
 def _evaluate(table: TabularMDP, name: str, solution: Solution) -> Answer:
@@ -217,12 +249,9 @@ def _mixture(values: Sequence[exact.PolicyValue]) -> exact.PolicyValue:
 
 
 def _distances(table: TabularMDP, answers: list[Answer]) -> Floats:
+    spent = [np.where(table.absorbing, 0.0, answer.value.occupancy) for answer in answers]
     # An episode that begins at its end has no length, and no weight either.
-    lengths = [max(answer.value.length, 1e-300) for answer in answers]
-    shares = [
-        np.where(table.absorbing, 0.0, answer.value.occupancy) / length
-        for answer, length in zip(answers, lengths, strict=True)
-    ]
+    shares = [steps / max(float(steps.sum()), 1e-300) for steps in spent]
     return np.array(
         [
             [

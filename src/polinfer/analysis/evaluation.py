@@ -17,7 +17,7 @@ from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.limits import DAY, check_bytes, check_seconds
 from polinfer.core.noise import as_uniform, derive_words, seed_words
-from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
+from polinfer.core.protocol import MDP, HasEndings, State, discounted, invert_cumulative
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.posterior.posterior import Posterior, committed_action, log_policy_function
 from polinfer.problems.registry import Problem
@@ -146,7 +146,7 @@ def _simulate(
         else:
             action = invert_cumulative(as_uniform(derive_words(action_words, t)), probs)
         moved = move_by_words(view, derive_words(move_words, t), state, action)
-        paid = jnp.where(over, 0.0, moved.reward)
+        paid = discounted(view, jnp.where(over, 0.0, moved.reward), t)
         if view.horizon > _LONG:
             # Compensated (Kahan, 1965): a hundred thousand small rewards do not drown in their sum.
             exactly = paid - lost
@@ -171,7 +171,8 @@ def _simulate(
     counted = jnp.zeros(0)
     if isinstance(view, TabularMDP):
         states, was_over = visits
-        counted = jnp.zeros(view.num_states).at[states].add(jnp.where(was_over, 0.0, 1.0))
+        weight = discounted(view, jnp.where(was_over, 0.0, 1.0), jnp.arange(view.horizon))
+        counted = jnp.zeros(view.num_states).at[states].add(weight)
         counted = counted.at[last].add(over.astype(jnp.float32))
     return _Episode(gained, length, jnp.where(over, ending, -1)), counted
 

@@ -44,6 +44,7 @@ class StateChoice(NamedTuple):
     losses: tuple[float, ...]  # the best of them minus each
     verdict: Clarity
     disagrees: bool  # the most probable action is not the best one
+    evidence: tuple[float, ...] = ()  # log of posterior over prior; empty where the prior is uniform
 
     @property
     def best(self) -> str:
@@ -58,7 +59,7 @@ class Explanation(NamedTuple):
     policy: Floats  # [S, A], mean over seeds
     seeds: int
     expected_return: float  # J of executing it
-    uniform_return: float
+    uniform_return: float  # of the reference measure where it is not uniform
     optimal_return: float  # of the finite-horizon optimum
     choices: tuple[StateChoice, ...]
     left_out: int  # visited states with a choice beyond `top`
@@ -97,7 +98,7 @@ def explain(posterior: Posterior, top: int | None = None) -> Explanation:
     policy = rows.mean(axis=0)
     value = exact.evaluate_policy(table, policy)
     shown, left_out = _states(table, value.occupancy, top)
-    uniform = exact.evaluate_policy(table, exact.uniform_policy(table)).expected_return
+    uniform = exact.evaluate_policy(table, table.prior).expected_return
     optimal = exact.finite_horizon_optimum(table).objective
     pairs = [(int(s), int(a)) for s in shown for a in np.flatnonzero(table.legal_actions[s])]
     returns = dict(zip(pairs, _alternatives(table, policy, pairs), strict=True))
@@ -122,11 +123,18 @@ def explain(posterior: Posterior, top: int | None = None) -> Explanation:
                 losses=tuple(map(float, losses)),
                 verdict=verdict,
                 disagrees=disagrees,
+                evidence=_evidence(table, policy, state, order) if table.has_prior else (),
             )
         )
     return Explanation(
         table, policy, len(rows), value.expected_return, uniform, optimal, tuple(choices), left_out
     )
+
+
+def _evidence(table: TabularMDP, policy: Floats, state: int, actions: NDArray[np.int64]) -> tuple[float, ...]:
+    """Return how much more probable each action became, ``log(posterior / prior)`` in nats."""
+    after = np.maximum(policy[state, actions], 1e-300)
+    return tuple(map(float, np.log(after) - np.log(table.prior[state, actions])))
 
 
 def judge(probs: Floats, losses: Floats, span: float) -> tuple[Clarity, bool]:
@@ -197,13 +205,16 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
                 "best": choice.best,
                 "actions": [
                     {"action": name, "prob": prob, "prob_std": spread, "return": returned, "loss": loss}
-                    for name, prob, spread, returned, loss in zip(
-                        choice.action_names,
-                        choice.probs,
-                        choice.probs_std,
-                        choice.returns,
-                        choice.losses,
-                        strict=True,
+                    | ({"evidence": choice.evidence[i]} if choice.evidence else {})
+                    for i, (name, prob, spread, returned, loss) in enumerate(
+                        zip(
+                            choice.action_names,
+                            choice.probs,
+                            choice.probs_std,
+                            choice.returns,
+                            choice.losses,
+                            strict=True,
+                        )
                     )
                 ],
             }

@@ -71,7 +71,7 @@ class ScalePath(NamedTuple):
 
     table: TabularMDP
     points: tuple[ScalePoint, ...]
-    uniform: PolicyValue  # of the uniform policy
+    uniform: PolicyValue  # of the uniform policy, or of the prior where there is another
     optimum: PolicyValue  # of the finite-horizon optimum, which looks at the clock: no policy does better
     stationary: PolicyValue  # of the best stationary policy found: where the posterior tends to
     num_policies: int  # deterministic ones
@@ -174,7 +174,7 @@ def scale_path(
     return ScalePath(
         table=table,
         points=tuple(points),
-        uniform=exact.evaluate_policy(table, exact.uniform_policy(table)),
+        uniform=exact.evaluate_policy(table, table.prior),
         optimum=exact.evaluate_policy(table, exact.finite_horizon_optimum(table).executable),
         stationary=exact.evaluate_policy(table, exact.stationary_optimum(table).executable),
         num_policies=count,
@@ -228,7 +228,7 @@ def _group_policies(table: TabularMDP, point: AnnealedPoint, groups: int) -> Flo
     """Return the marginal policy of each of some groups of the sample, ``[groups, S, A]``."""
     count = len(point.sample) // groups * groups
     populations = point.sample[:count].reshape(groups, -1, table.num_states)
-    policies = np.repeat(exact.uniform_policy(table)[None], groups, axis=0)
+    policies = np.repeat(table.prior[None], groups, axis=0)
     choices = exact.decision_states(table, table.horizon)
     taken = populations[:, :, choices, None] == np.arange(table.num_actions)
     policies[:, choices] = taken.mean(axis=1)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.protocol import HasEndings
+from polinfer.core.protocol import HasEndings, discount_of
 from polinfer.core.simulator import Simulator
 from polinfer.learning.host import numpy_log_policy
 from polinfer.posterior.posterior import Posterior
@@ -106,12 +106,13 @@ def _play(simulator: Simulator, draw: Any, mode: str, chance: random.Random) -> 
     state: Any = simulator.init(chance.getrandbits(64))
     committed: dict[Any, int] = {}
     gained, length, over = 0.0, 0, False
+    discount = discount_of(simulator)
     while not over and length < simulator.horizon:
         action = committed[state] if state in committed else draw(state, chance)
         if mode == "thompson":
             committed[state] = action
         state, reward, over = simulator.step(chance.getrandbits(64), state, action)
-        gained += float(reward)
+        gained += discount**length * float(reward)
         length += 1
     ending = int(simulator.ending(state)) if over and isinstance(simulator, HasEndings) else -1
     return gained, length, ending

@@ -13,10 +13,12 @@ from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.evaluation import Evaluation
 from polinfer.analysis.reward_scale import Standing, standing_of
 from polinfer.analysis.verdict import Effort
+from polinfer.core.protocol import discount_of, has_prior
 from polinfer.methods import METHODS
 from polinfer.posterior.oracle import Oracle
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.tabular.table import TabularMDP
+from polinfer.problems.timed import is_timed
 
 LISTED_STATES = 1000
 
@@ -32,6 +34,7 @@ def summarise(
         "seeds": posterior.seeds,
         "seconds": seconds,
         "horizon": posterior.mdp.horizon,
+        "terms": describe_terms(posterior),
         "config": posterior.config.to_dict(),
         "seed": posterior.seed,
         "log_evidence": log_evidence(posterior),
@@ -66,6 +69,17 @@ def summarise(
         if posterior.policies is not None and posterior.policies.reach_policy is not None:
             record["reach_policy"] = _listed(table, posterior.policies.reach_policy, occupancy)
     return record
+
+
+def describe_terms(posterior: Posterior) -> dict[str, Any]:
+    """Return the problem's own terms: discount, prior, what policies look at, and what is given."""
+    held = posterior.condition
+    return {
+        "discount": discount_of(posterior.mdp),
+        "prior": "given" if has_prior(posterior.mdp) else "uniform",
+        "policies": "time-dependent" if is_timed(posterior.mdp) else "stationary",
+        "given": None if held is None else held._asdict(),
+    }
 
 
 def log_evidence(posterior: Posterior) -> float | None:

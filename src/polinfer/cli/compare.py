@@ -53,7 +53,7 @@ class Compare(OutputFlags):
     steps: int = 50_000
     """Steps of soft actor-critic, per seed."""
     gamma: float = SacConfig.gamma
-    """Discount of soft actor-critic."""
+    """Soft actor-critic's own discount, times the problem's."""
     seeds: int = 3
     """Independent runs of each that is trained, averaged."""
     seed: int = 0

@@ -140,7 +140,8 @@ def path_table(domain: str, path: ScalePath) -> Table:
 
     fields = ["expected_return", *(["success"] if with_success else []), "entropy"]
     dashes = ["–"] * 3
-    table.add_row("uniform", *numbers(path.uniform), *dashes, *numbers(path.uniform), style="dim")
+    first = "prior" if path.table.has_prior else "uniform"
+    table.add_row(first, *numbers(path.uniform), *dashes, *numbers(path.uniform), style="dim")
     for point in path.points:
         # The problem's own rewards stand out.
         table.add_row(

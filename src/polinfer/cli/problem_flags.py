@@ -28,6 +28,14 @@ class ProblemFlags:
     reward_scale: Annotated[str | None, tyro.conf.arg(metavar="FACTOR|auto[=SHARE]")] = None
     """A factor on every reward.  It is part of the problem: larger rewards concentrate the posterior.  'auto'
     finds the one at which the policy is SHARE (0.9) of the way from uniform to optimal, and says which."""
+    prior: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """The reference measure: a run folder, or a policy file (.npy, .npz, .json, .csv)."""
+    prior_strength: float | None = None
+    """Use the prior to this power: as if it had spoken so many times."""
+    discount: float | None = None
+    """In (0, 1]: a reward after t steps counts this to the power t."""
+    time_dependent: bool = False
+    """Let policies look at the step: states are pairs of step and state."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE ...")] = field(default=())
     """Further options of the domain, for example: --set rho=0.3, or --set 'means=[0.2, 0.5, 0.9]'."""
 
@@ -58,6 +66,10 @@ class ProblemFlags:
             "map": self.map,
             "horizon": self.horizon,
             "reward_scale": _factor(self.reward_scale),
+            "prior": self.prior,
+            "prior_strength": self.prior_strength,
+            "discount": self.discount,
+            "policies": "time-dependent" if self.time_dependent else None,
         }
         for name in ("identity", "draws", "max_states", "markov"):
             named[name] = getattr(self, name)

@@ -155,6 +155,11 @@ class HasDiscount(Protocol):
         ...
 
 
+def has_prior(problem: object) -> bool:
+    """Return whether an MDP or a simulator has a reference measure other than the uniform one."""
+    return bool(getattr(problem, "has_prior", hasattr(problem, "log_prior")))
+
+
 def log_prior_of(mdp: MDP, state: State) -> Array:
     """Return the log of the reference measure ``[A]``: uniform over the legal actions unless `mdp` has one.
 
@@ -165,7 +170,7 @@ def log_prior_of(mdp: MDP, state: State) -> Array:
     >>> jnp.exp(log_prior_of(mdp, mdp.init(jax.random.key(0)))).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    if isinstance(mdp, HasPrior) and getattr(mdp, "has_prior", True):
+    if isinstance(mdp, HasPrior) and has_prior(mdp):
         return mdp.log_prior(state)
     legal = mdp.legal(state)
     return jnp.where(legal, -jnp.log(legal.sum().astype(jax.dtypes.canonicalize_dtype(float))), -jnp.inf)

@@ -9,7 +9,6 @@ import numpy as np
 
 from polinfer.core.errors import check_at_least
 from polinfer.core.progress import Progress
-from polinfer.exact.evaluation import uniform_policy
 from polinfer.exact.solution import Floats
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.fit import check_request, fit
@@ -220,12 +219,13 @@ def _of_policy(posterior: Posterior, training: TrainConfig) -> list[Diagnostic]:
                 f"Seeds disagree: their policies are {spread:.2f} (total variation) from their mean.",
             )
         )
-    moved = float(np.abs(probs.mean(axis=0) - uniform_policy(table))[acting].sum(axis=-1).mean() / 2)
+    moved = float(np.abs(probs.mean(axis=0) - table.prior)[acting].sum(axis=-1).mean() / 2)
     if moved < _UNMOVED and not exactly:
         found.append(
             warning(
                 "near-uniform",
-                f"The policy has hardly left the uniform one (total variation {moved:.3f}): train for more "
+                f"The policy has hardly left the {'prior' if table.has_prior else 'uniform one'} "
+                f"(total variation {moved:.3f}): train for more "
                 "sweeps or at a higher learning rate.",
             )
         )

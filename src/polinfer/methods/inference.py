@@ -13,10 +13,12 @@ from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config, method_named
 from polinfer.posterior.checkpoint import Checkpoint
+from polinfer.posterior.conditioning import register_inference
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.exploration.given import as_problem
+from polinfer.problems.terms import TERMS, with_terms
 
 DEFAULT_METHOD = "auto"
 
@@ -38,7 +40,8 @@ def infer(
     ----------
     problem
         A JAX MDP, a table, a simulator in plain Python, or a Gymnasium environment; `polinfer list` says what
-        each method needs.
+        each method needs.  ``prior=``, ``prior_strength=``, ``discount=`` and
+        ``policies="time-dependent"`` are its terms, as `polinfer.with_terms` takes them.
     method
         A name from `polinfer list`, or a method's configuration, such as ``WakeConfig(sweeps=500)``.
     seed
@@ -63,14 +66,22 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
+    terms = {name: fields.pop(name) for name in TERMS if name in fields and _is_term(name, fields[name])}
     problem = as_problem(problem)
     with stopping(time_limit), ExitStack() as stack:
         if isinstance(progress, bool):
             progress = stack.enter_context(progress_bar(seeds)) if progress else None
         with watching(progress):
+            if terms:
+                problem = with_terms(problem, **terms)
             request = resolve(problem, method, **fields)
             request.method.check(problem, request.config, seed=seed, seeds=seeds)
         return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+
+
+def _is_term(name: str, value: Any) -> bool:
+    # Some methods count policies by the same name.
+    return name != "policies" or isinstance(value, str)
 
 
 class Request(NamedTuple):
@@ -116,3 +127,6 @@ def run(
     if stopper.answered:
         reasons.append(f"stopped early by {stopper.answered}, after {stopper.elapsed:.0f} s")
     return replace(found, reason="; ".join(filter(None, reasons)))
+
+
+register_inference(infer)

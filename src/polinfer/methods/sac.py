@@ -7,7 +7,7 @@ from polinfer.actor_critic.fit import fit_actor
 from polinfer.actor_critic.oracle import soft_oracle
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Progress
-from polinfer.core.protocol import MDP, HasPrior, discount_of
+from polinfer.core.protocol import MDP, discount_of, has_prior
 from polinfer.learning.fit import check_seeds
 from polinfer.methods.base import Method, Needs
 from polinfer.methods.cost import check_network, check_steps
@@ -44,7 +44,7 @@ class Sac(Method[SacConfig]):
         check_shapes(problem)
         check_steps(config.steps, config.buffer, config.batch, seeds)
         check_network(config.width, config.depth, seeds)
-        if config.autotune and isinstance(problem, HasPrior) and getattr(problem, "has_prior", True):
+        if config.autotune and has_prior(problem):
             raise PolinferError(
                 "autotune keeps a share of the uniform policy's entropy, which a prior has no use for; give "
                 "alpha instead"
@@ -113,7 +113,7 @@ class Sac(Method[SacConfig]):
 
 
 def _regulariser(posterior: Posterior, alpha: float) -> str:
-    if isinstance(posterior.view, HasPrior) and getattr(posterior.view, "has_prior", True):
+    if has_prior(posterior.view):
         return f"minus {alpha:g} times its divergence from the prior"
     return f"plus {alpha:g} times its entropy"
 

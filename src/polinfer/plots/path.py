@@ -25,6 +25,7 @@ _ORDER = [
     "optimum",
     "best stationary policy",
     "uniform policy",
+    "prior",
     "own rewards",
     "suggested scale",
 ]
@@ -135,7 +136,8 @@ def _references(ax: Axes, path: ScalePath, of: Callable[[PolicyValue], float]) -
             zorder=1.5,
             label="best stationary policy",
         )
-    ax.axhline(bottom, color=FRAME, linewidth=0.9, linestyle=(0, (6, 3)), zorder=1.5, label="uniform policy")
+    name = "prior" if path.table.has_prior else "uniform policy"
+    ax.axhline(bottom, color=FRAME, linewidth=0.9, linestyle=(0, (6, 3)), zorder=1.5, label=name)
 
 
 def _distinct(ax: Axes, path: ScalePath, scale: NDArray[np.float64]) -> None:

@@ -32,6 +32,9 @@ from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import Advising, Blackjack, GridWorld, Tireworld
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
+from polinfer.problems.timed import Layers, layers_of
+
+_STEPS = 12  # small multiples of a policy that looks at the step
 
 
 def policy_figure(
@@ -39,8 +42,16 @@ def policy_figure(
 ) -> Figure:
     """Draw policies given in table order: by the figure of their domain, or else as heat maps.
 
-    A Blackjack chart shows the margins of the panels whose titles are `optimal`.
+    A Blackjack chart shows the margins of the panels whose titles are `optimal`.  Policies that look at the
+    step are drawn as small multiples: the first panel's, at some of the steps.
     """
+    layers = layers_of(table)
+    if layers is not None and panels:
+        base = getattr(mdp, "base", None)
+        by_step = step_panels(layers, panels[0])
+        if isinstance(base, GridWorld):
+            return policy_figure(base, layers.table, by_step)
+        return policy_table_figure(layers.table, by_step)
     if isinstance(mdp, GridWorld):
         mapped = [
             PolicyPanel(p.title, by_cell(table, mdp, p.policy), by_cell(table, mdp, p.occupancy))
@@ -60,6 +71,23 @@ def policy_figure(
     if lattice is not None:
         return lattice_figure(table, lattice, panels)
     return policy_table_figure(table, panels)
+
+
+def step_panels(layers: Layers, panel: PolicyPanel, most: int = _STEPS) -> list[PolicyPanel]:
+    """Return one panel for each step, at most so many of them, evenly spaced; NaN where nobody can be."""
+    policy = np.asarray(panel.policy, np.float64)
+    policy = policy.reshape(-1, *policy.shape[-2:]).mean(axis=0)
+    occupancy = np.asarray(panel.occupancy, np.float64)
+    last = int(layers.step[~layers.table.absorbing[layers.state]].max(initial=0))
+    last = min(last, layers.table.horizon - 1)
+    panels = []
+    for step in np.unique(np.linspace(0, last, min(most, last + 1)).round().astype(int)):
+        own = layers.step == step
+        rows = np.full((layers.table.num_states, policy.shape[1]), np.nan)
+        visits = np.zeros(layers.table.num_states)
+        rows[layers.state[own]], visits[layers.state[own]] = policy[own], occupancy[own]
+        panels.append(PolicyPanel(f"step {step}", rows, visits))
+    return panels
 
 
 def draw_run(

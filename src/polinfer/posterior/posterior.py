@@ -19,6 +19,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.noise import as_uniform, query_words, seed_words
 from polinfer.core.protocol import MDP, State, invert_cumulative
 from polinfer.exact.solution import PolicyPosterior
+from polinfer.posterior.conditioning import Choices, Condition, Source, condition
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.saving import save
 from polinfer.posterior.trace import Trace
@@ -64,6 +65,8 @@ class Posterior(Shown):
         the most probable policies, and draws; None where there is only a proposal.
     reason
         Why ``auto`` chose the method; empty where it was named.
+    condition
+        The choices that it is conditioned on (see `given`), and how probable they were; None without any.
     """
 
     mdp: Problem
@@ -75,6 +78,7 @@ class Posterior(Shown):
     trace: Trace = field(default_factory=Trace)
     policies: PolicyPosterior | None = None
     reason: str = ""
+    condition: Condition | None = None
 
     @property
     def method(self) -> str:
@@ -154,6 +158,37 @@ class Posterior(Shown):
         for state, action in choices.items():
             product *= self.action_probs_by_seed(state)[:, int(action)]
         return Chance(float(product.mean()), float(product.std() / np.sqrt(self.seeds)))
+
+    def given(self, choices: Choices, *, source: Source = "auto") -> Posterior:
+        """Return the posterior of the policies that make these choices, a posterior like any other.
+
+        Its `condition` has the log probability of the choices, with a standard error.
+
+        Parameters
+        ----------
+        choices
+            From states (or their names) to actions (or theirs): a mapping, or pairs.
+        source
+            ``"sample"``: the part of this posterior's sample that makes them.  ``"inference"``: infer anew,
+            by the same method, on the problem in which nothing else is legal there.  ``"auto"``: the sample
+            where at least 400 of it make them, unless everything was enumerated.
+
+        Examples
+        --------
+        >>> import polinfer
+        >>> posterior = polinfer.infer(polinfer.make("gridworld/ablation"), method="exact")
+        >>> left = posterior.given({"(1,2)": "left"})
+        >>> chance = float(np.exp(left.condition.log_probability))
+        >>> bool(abs(chance - posterior.action_probs(posterior.states[0])[3]) < 1e-6)
+        True
+        """
+        return condition(self, choices, source)
+
+    def state_number(self, state: State) -> int:
+        """Return the row of `table_probs` that belongs to a state of the problem."""
+        if not isinstance(self.view, TabularMDP):
+            raise PolinferError("the states of a problem without a table are not numbered")
+        return int(self._to_view(state))
 
     def predict(
         self,

@@ -29,6 +29,8 @@ from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
 from polinfer.problems.registry import Problem, list_schemes, make, spec_of
 from polinfer.problems.tabular import TabularMDP, load_table, save_table
+from polinfer.problems.terms import with_terms
+from polinfer.problems.timed import TimedMDP
 
 if TYPE_CHECKING:
     from polinfer.posterior.posterior import Posterior
@@ -66,6 +68,7 @@ class DescribedProblem(msgspec.Struct):
     options: dict[str, Any] = msgspec.field(default_factory=dict)
     table: str = ""
     digest: str = ""
+    policies: str = ""
 
 
 def describe_problem(mdp: Problem) -> dict[str, Any]:
@@ -79,6 +82,8 @@ def describe_problem(mdp: Problem) -> dict[str, Any]:
         return {"domain": spec.name, "options": plain(options)}
     if isinstance(mdp, TabularMDP):
         return {"table": TABLE, "digest": mdp.digest}
+    if isinstance(mdp, TimedMDP) and isinstance(mdp.base, TabularMDP):
+        return {"table": TABLE, "digest": mdp.base.digest, "policies": "time-dependent"}
     return {}
 
 
@@ -124,6 +129,9 @@ def remake_problem(
         table = load_table(path)
         if wanted.digest and table.digest != wanted.digest:
             raise PolinferError(f"{path}: not the table that this posterior was inferred for")
+        if wanted.policies == "time-dependent":
+            timed: Problem = with_terms(table, policies="time-dependent")
+            return timed
         return table
     raise PolinferError(
         f"{folder}: the problem has no name to make it by; pass it: polinfer.load(folder, mdp=...)"
@@ -170,8 +178,9 @@ def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reas
 def write_config(folder: Path, mdp: Problem, run: RunConfig) -> None:
     """Write ``config.json``, and the table where the problem is one without a name."""
     if "table" in run.problem:
-        assert isinstance(mdp, TabularMDP)
-        save_table(mdp, folder / TABLE)
+        table = mdp.base if isinstance(mdp, TimedMDP) else mdp
+        assert isinstance(table, TabularMDP)
+        save_table(table, folder / TABLE)
     write_json(folder / CONFIG, msgspec.to_builtins(run))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -12,8 +11,12 @@ from typing import Any, NamedTuple
 from polinfer.core.errors import DomainError, shorten, suggest
 from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.core.simulator import Simulator
+from polinfer.problems.spec import Spec, attach_spec, spec_of
 from polinfer.problems.tabular.exploration import OPTIONS, with_exploration
 from polinfer.problems.tabular.files import SUFFIXES, load_table
+from polinfer.problems.terms import TERMS, with_terms
+
+__all__ = ["Domain", "Problem", "Scheme", "Spec", "list_domains", "list_schemes", "make", "spec_of"]
 
 Problem = MDP | Simulator
 """What `make` makes: a JAX problem, or a simulator in plain Python."""
@@ -39,13 +42,6 @@ class Domain(NamedTuple):
         return {**found, **self.defaults}
 
 
-class Spec(NamedTuple):
-    """How an MDP was made, so that it can be made again."""
-
-    name: str
-    options: dict[str, Any]
-
-
 class Scheme(NamedTuple):
     """A way to make problems of other packages: ``scheme:address``."""
 
@@ -57,7 +53,6 @@ class Scheme(NamedTuple):
 
 _DOMAINS: dict[str, Domain] = {}
 _SCHEMES: dict[str, Scheme] = {}
-_SPEC = "_polinfer_spec"
 
 
 def register(name: str, factory: Factory, summary: str = "", **defaults: Any) -> None:
@@ -108,7 +103,8 @@ def make(name: str, **options: Any) -> Any:
 
     That is a registered domain, a ``.npz`` or ``.json`` table file, or the address of a problem of another
     package, such as ``gym:FrozenLake-v1``.  The result is a `polinfer.MDP`, or a `polinfer.Simulator` in
-    plain Python.  Every domain takes ``reward_scale`` (a factor on every reward) and ``horizon``.
+    plain Python.  Every domain takes ``reward_scale`` (a factor on every reward) and ``horizon``, and the
+    terms of `polinfer.with_terms`: ``prior``, ``prior_strength``, ``discount`` and ``policies``.
 
     Examples
     --------
@@ -122,16 +118,21 @@ def make(name: str, **options: Any) -> Any:
     """
     if not isinstance(name, str | Path):
         raise DomainError(f"a domain is named by text, got {name!r}")
-    name = str(name)
+    terms = {option: options.pop(option) for option in TERMS if option in options}
+    made = _make(str(name), options)
+    return with_terms(made, **terms) if terms else made
+
+
+def _make(name: str, options: dict[str, Any]) -> Any:
     explore = {option: options[option] for option in OPTIONS if option in options}
     if explore and not (name in _DOMAINS and set(explore) & set(_DOMAINS[name].options)):
         rest = {option: value for option, value in options.items() if option not in explore}
-        return _with_spec(_explored(make(name, **rest), explore), name, options)
+        return attach_spec(_explored(_make(name, rest), explore), Spec(name, dict(options)))
     scheme, colon, address = name.partition(":")
     if colon and scheme in _SCHEMES:
-        return _with_spec(_SCHEMES[scheme].factory(address, **options), name, options)
+        return attach_spec(_SCHEMES[scheme].factory(address, **options), Spec(name, dict(options)))
     if name not in _DOMAINS and re.search(r"\.py:\w+$", name):
-        return _with_spec(_SCHEMES["file"].factory(name, **options), name, options)
+        return attach_spec(_SCHEMES["file"].factory(name, **options), Spec(name, dict(options)))
     if name not in _DOMAINS and Path(name).suffix in SUFFIXES:
         return _make_from_file(name, options)
     if name not in _DOMAINS:
@@ -149,7 +150,7 @@ def make(name: str, **options: Any) -> Any:
     missing = [k for k, v in {**known, **options}.items() if v is inspect.Parameter.empty]
     if missing:
         raise DomainError(f"{name} needs the option {missing[0]!r}")
-    return _with_spec(domain.factory(**{**domain.defaults, **options}), name, options)
+    return attach_spec(domain.factory(**{**domain.defaults, **options}), Spec(name, dict(options)))
 
 
 def _explored(problem: Problem, options: dict[str, Any]) -> Problem:
@@ -163,21 +164,8 @@ def _explored(problem: Problem, options: dict[str, Any]) -> Problem:
     return explored
 
 
-def _with_spec(problem: Problem, name: str, options: dict[str, Any]) -> Problem:
-    # Frozen dataclasses refuse ordinary assignment; an object without a __dict__ stays without a spec.
-    with contextlib.suppress(AttributeError, TypeError):
-        object.__setattr__(problem, _SPEC, Spec(name, dict(options)))
-    return problem
-
-
-def spec_of(mdp: Problem) -> Spec | None:
-    """Return how `make` made `mdp`, None where it did not or where it read a file."""
-    spec: Spec | None = getattr(mdp, _SPEC, None)
-    return spec
-
-
 def _make_from_file(path: str, options: dict[str, Any]) -> MDP:
-    known = ("horizon", "reward_scale")
+    known: tuple[str, ...] = ("horizon", "reward_scale")
     for option in options:
         if option not in known:
             raise DomainError(

@@ -36,6 +36,7 @@ from polinfer.posterior.saving import (
     write_config,
 )
 from polinfer.problems.registry import Problem
+from polinfer.problems.terms import register_folder_reader
 from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoint
 from polinfer.runs.lock import hold
 
@@ -58,6 +59,9 @@ def load(folder: str | Path, mdp: Problem | None = None, *, code: Sequence[str] 
         never makes anything run.
     """
     return read_posterior(Path(folder), method_config, mdp, code)
+
+
+register_folder_reader(load)
 
 
 def choose_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:

@@ -491,10 +491,12 @@ def test_making_a_problem_leaves_jax_as_it_was(files, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_discount_is_not_applied_and_said_so(files):
-    with pytest.warns(UserWarning, match=r"discounts by 0\.9"):
-        mdp = polinfer.from_rddl(*files(("discount = 1.0", "discount = 0.9")))
+def test_a_discount_is_that_of_the_problem(files):
+    mdp = polinfer.from_rddl(*files(("discount = 1.0", "discount = 0.9")))
     assert mdp.discount == 0.9
+    table = polinfer.tabulate(mdp)
+    assert table.discount == 0.9
+    assert polinfer.tabulate(polinfer.with_terms(mdp, discount=1.0)).discount == 1.0
 
 
 def test_where_no_action_is_allowed_the_no_op_is(files):

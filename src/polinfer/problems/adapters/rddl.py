@@ -32,8 +32,8 @@ def from_rddl(
     Any MDP will do whose actions and state fluents are Boolean, enumerated or integer; what lies between
     (interm and derived fluents) may be anything.  Actions are the sets of at most ``max-nondef-actions``
     grounded action fluents that differ from their defaults, the empty set (``no-op``) first; those that break
-    an action precondition are not legal.  A discount of the instance is not applied: a return here is a plain
-    sum.  Needs the extra packages of ``pip install 'polinfer[rddl]'``.
+    an action precondition are not legal.  The instance's discount is that of the problem; ``discount=1`` of
+    `polinfer.make` takes it away.  Needs the extra packages of ``pip install 'polinfer[rddl]'``.
 
     Parameters
     ----------
@@ -69,11 +69,6 @@ def from_rddl(
             raise DomainError(f"RDDL problem {name} cannot be compiled: {_line(error)}") from error
         texts = (domain_path.read_bytes(), instance_path.read_bytes())
         mdp = RddlMDP(name, model, compiler, texts, steps, float(reward_scale), int(max_actions))
-    if model.discount != 1:
-        warnings.warn(
-            f"RDDL problem {name} discounts by {model.discount}; polinfer plans for the undiscounted return",
-            stacklevel=2,
-        )
     return mdp
 
 

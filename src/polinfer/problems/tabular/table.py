@@ -457,6 +457,8 @@ class TabularMDP(Shown):
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
             object.__setattr__(table, name, value)
+        if "_layers" in self.__dict__:
+            object.__setattr__(table, "_layers", self.__dict__["_layers"])
         return table
 
     def starts(self) -> Starts:

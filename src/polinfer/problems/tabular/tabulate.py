@@ -90,6 +90,10 @@ def tabulate(
     mdp = as_problem(mdp)
     if isinstance(mdp, TabularMDP):
         return mdp
+    if hasattr(mdp, "tabulated"):
+        # A problem that changes another: the other one's table is changed likewise.
+        changed: TabularMDP = mdp.tabulated(limit)
+        return changed
     if not isinstance(mdp, EnumerableMDP) or identity is not None:
         given = {"draws": draws, "max_states": limit, "seed": seed, "markov": markov, "cache": cache}
         told: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -99,6 +99,13 @@ def check_prior(
     return np.asarray(np.where((np.abs(total - 1) < 1e-12)[:, None], given, given / total[:, None]))
 
 
+def check_strength(strength: float) -> float:
+    """Return the power of a prior; refuse one below zero."""
+    if not is_number(strength) or not (np.isfinite(strength) and strength >= 0):
+        raise TableError(f"prior_strength must be a number of at least 0, got {strength!r}")
+    return float(strength)
+
+
 def strengthen(prior: NDArray[np.float64], strength: float) -> NDArray[np.float64]:
     """Return ``prior^k`` normalised over the last axis, for a strength `k` of at least zero.
 
@@ -110,9 +117,7 @@ def strengthen(prior: NDArray[np.float64], strength: float) -> NDArray[np.float6
     >>> strengthen(np.array([0.2, 0.8, 0.0]), 2.0).round(4).tolist()
     [0.0588, 0.9412, 0.0]
     """
-    if not is_number(strength) or not (np.isfinite(strength) and strength >= 0):
-        raise TableError(f"prior_strength must be a number of at least 0, got {strength!r}")
-    if strength == 1:
+    if check_strength(strength) == 1:
         return prior
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
