@@ -47,7 +47,7 @@ POLE = "gym:CartPole-v1"
         ("gym:FrozenLake-v1", {"horzion": 1}, r"has no option 'horzion' \(did you mean 'horizon'\?\)"),
         ("gym:FrozenLake-v1", {"map_name": "5x5"}, r"cannot be made \(KeyError: '5x5'\)"),
         ("gym:Pendulum-v1", {}, "Pendulum-v1 has the action space Box.* not finitely many; .*a Discrete"),
-        (POLE, {}, "CartPole-v1 observes Box.* --bins .*edges=.*abstraction="),
+        (POLE, {}, "CartPole-v1 observes Box.*--bins .*edges=.*abstraction="),
         (POLE, {"edges": [[1]]}, "edges must be 4 lists .* CartPole-v1 observes, got 1"),
         (POLE, {"edges": 3}, "edges must be 4 lists .* got 3"),
         (POLE, {"edges": "abcd"}, "edges must be 4 lists .* got 'abcd'"),
