@@ -32,7 +32,8 @@ $(DOCS_INSTALLED): $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/polinfer plan gridworld/multimodal --reward-scale 2 --out runs/demo --overwrite
-	@echo "look at runs/demo/policy.png: the policy in each cell (white beams) and how often it is visited (darkness)"
+	@echo "The robot starts in the framed cell and wants to reach the goal, G, without walking over gravel, R."
+	@echo "Open runs/demo/policy.png: the longer a white beam, the more probable that direction; darker cells are visited more."
 
 setup: $(TEST_INSTALLED)
 

@@ -13,10 +13,15 @@ author = "the polinfer authors"
 project_copyright = "the polinfer authors"
 version = release = installed_version("polinfer")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+# Tutorials are notebooks in MyST Markdown: the build runs them, and a cell that fails fails the build.
+nb_execution_mode = "auto"
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 # Docstrings write names in single backticks; nothing is looked up for them.
 default_role = "code"

@@ -1,68 +1,215 @@
-"""Kill a rerun of the paper again and again, and compare its files with those of an undisturbed one.
+"""Kill runs again and again, also in the middle of writing, and compare their files with undisturbed ones.
 
-    python studies/kill_and_resume.py [--kills 20] [--experiments worked ablations] [--budget quick]
+    python studies/kill_and_resume.py [--kills 100] [--cases wake sac ...] [--out runs/kill-and-resume]
 
-Every kill is SIGKILL to all processes of the run at a random moment.  Exits with 1 if a file differs.
+A kill is SIGKILL at a random moment, to all processes or to the parent of the workers alone, or a
+failing file operation (`faulty_files`).  A case is resumed to its end; then every file must be there
+and nothing else, and answers, configurations and metrics must be the same byte for byte.  Prints a table in
+Markdown and exits with 1 if anything differs.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
+import tempfile
 import time
+import traceback
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from faulty_files import KINDS, install
+from polinfer.cli import main as polinfer_main
 
-def start(folder: Path, given: argparse.Namespace) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "polinfer", "reproduce", *given.experiments, "--budget", given.budget]
-    return subprocess.Popen(
-        [*command, "--out", str(folder), "--jobs", str(given.jobs)],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+GRID = ["gridworld/multimodal", "--reward-scale", "3", "--episodes", "100"]
+PLANS = {
+    "wake": [*GRID, "--method", "wake", "--sweeps", "1500", "--particles", "50"],
+    "vsmc": [*GRID, "--method", "vsmc", "--sweeps", "15000"],
+    "sac": [*GRID, "--method", "sac", "--steps", "30000"],
+    "tempered": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--tolerance", "0.001"],
+    "particles": [*GRID, "--method", "particles", "--sweeps", "200"],
+    "replicas": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--replicas", "4", "--jobs", "2"],
+}
+REPRODUCE = {"reproduce": ["worked", "ablations", "--budget", "smoke", "--jobs", "2"]}
+ANSWERS = ("policy.safetensors", "config.json", "metrics.jsonl")
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((folder / "units").iterdir())}
+@dataclass
+class Tally:
+    """What came of one case."""
+
+    seconds: float = 0.0
+    kills: int = 0
+    faults: int = 0
+    finished: int = 0
+    same: int = 0
+    leftovers: list[str] = field(default_factory=list)
+    orphans: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+def command(case: str, folder: Path) -> list[str]:
+    if case in REPRODUCE:
+        return ["reproduce", *REPRODUCE[case], "--out", str(folder)]
+    words = ["plan", *PLANS[case], "--out", str(folder), "--json"]
+    # Before the configuration is written there is nothing to resume.
+    return [*words, "--resume"] if (folder / "config.json").exists() else [*words, "--overwrite"]
+
+
+class Run:
+    """A command in a process of its own, forked from this one, which has computed nothing yet."""
+
+    def __init__(self, case: str, folder: Path, fault: str = "") -> None:
+        words = command(case, folder)
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setsid()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(self.log.fileno(), 2)
+            if fault:
+                install(fault.partition(":")[0], int(fault.partition(":")[2]))
+            code = 70
+            try:
+                code = polinfer_main(words)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+
+    def wait(self, seconds: float = 3600.0) -> bool:
+        """Return whether it came to its end in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                self.returncode = os.waitstatus_to_exitcode(status)
+                return True
+            time.sleep(0.05)
+        return False
+
+    def said(self) -> bytes:
+        self.log.seek(0)
+        return self.log.read()
+
+
+def files(folder: Path) -> dict[str, Path]:
+    return {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def compare(whole: Path, killed: Path, tally: Tally) -> None:
+    """Count a finished run as the same, or say what differs."""
+    wanted, found = files(whole), files(killed)
+    tally.finished += 1
+    tally.leftovers += sorted(found.keys() - wanted.keys())
+    wrong = sorted(wanted.keys() - found.keys())
+    for name in wanted.keys() & found.keys():
+        compared = Path(name).name in ANSWERS or name.startswith("units/")
+        if compared and wanted[name].read_bytes() != found[name].read_bytes():
+            wrong.append(name)
+    tally.wrong += wrong
+    tally.same += not wrong
+
+
+def family(process: int) -> list[int]:
+    """Return the processes of a session that are alive."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(state[3]) == process and state[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def disturb(case: str, folder: Path, chance: random.Random, tally: Tally) -> bool:
+    """Start or resume once, with a kill or a fault on the way; return whether the run came to its end."""
+    fault = f"{chance.choice(KINDS)}:{chance.randrange(1, 8)}" if chance.random() < 0.25 else ""
+    run = Run(case, folder, fault)
+    if not run.wait(600 if fault else chance.uniform(0.5, 0.8 * tally.seconds)):
+        tally.kills += 1
+        if case in ("reproduce", "replicas") and chance.random() < 0.5:
+            # The parent alone: its workers must notice.
+            os.kill(run.pid, signal.SIGKILL)
+            run.wait()
+            end = time.monotonic() + 10
+            while family(run.pid) and time.monotonic() < end:
+                time.sleep(0.2)
+            tally.orphans += len(family(run.pid))
+        kill_session(run.pid)
+        if run.returncode is None:
+            run.wait()
+        return False
+    said = run.said()
+    if run.returncode in (2, 137) and fault:
+        tally.faults += 1
+        if run.returncode == 2 and (b"Traceback" in said or b"polinfer: " not in said):
+            tally.wrong.append(f"fault {fault}: {said[-200:]!r}")
+        return False
+    if run.returncode != 0:
+        tally.wrong.append(f"exit code {run.returncode}: {said[-300:]!r}")
+    return True
+
+
+def kill_session(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def study(case: str, kills: int, out: Path, seed: int) -> Tally:
+    tally, chance = Tally(), random.Random(f"{case} {seed}")
+    whole, killed = out / case / "undisturbed", out / case / "killed"
+    shutil.rmtree(out / case, ignore_errors=True)
+    began = time.monotonic()
+    run = Run(case, whole)
+    run.wait()
+    tally.seconds = time.monotonic() - began
+    assert run.returncode == 0, run.said().decode()[-500:]
+    while tally.kills + tally.faults < kills and len(tally.wrong) < 5:
+        over = disturb(case, killed, chance, tally)
+        print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
+        if over:
+            compare(whole, killed, tally)
+            shutil.rmtree(killed, ignore_errors=True)
+    if killed.exists():
+        run = Run(case, killed)
+        run.wait()
+        if run.returncode != 0:
+            tally.wrong.append(f"exit code {run.returncode}: {run.said()[-300:]!r}")
+        compare(whole, killed, tally)
+    return tally
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--experiments", nargs="+", default=["worked", "ablations"])
-    parser.add_argument("--budget", default="quick")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--cases", nargs="+", default=[*PLANS, *REPRODUCE], choices=[*PLANS, *REPRODUCE])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/kill-and-resume"))
     given = parser.parse_args()
-    shutil.rmtree(given.out, ignore_errors=True)
-    whole, killed = given.out / "undisturbed", given.out / "killed"
-
-    began = time.monotonic()
-    assert start(whole, given).wait() == 0
-    seconds = time.monotonic() - began
-    print(f"undisturbed: {len(contents(whole))} units in {seconds:.0f} s", flush=True)
-
-    chance, kills = random.Random(given.seed), 0
-    while kills < given.kills:
-        process = start(killed, given)
-        try:
-            # Long enough to get somewhere, short enough to be killed that often before the end.
-            process.wait(timeout=chance.uniform(5.0, 5.0 + 2 * seconds / given.kills))
-            break
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-            print(f"kill {kills}: {len(list(killed.glob('units/*')))} units", flush=True)
-    assert start(killed, given).wait() == 0
-    same = contents(whole) == contents(killed)
-    print(f"{kills} kills; the files are {'the same, byte for byte' if same else 'DIFFERENT'}")
-    return 0 if same else 1
+    each = -(-given.kills // len(given.cases))
+    print("| case | undisturbed, s | kills | failing writes | finished | the same | left over | orphans |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    failed = False
+    for case in given.cases:
+        tally = study(case, each, given.out, given.seed)
+        print(
+            f"| {case} | {tally.seconds:.0f} | {tally.kills} | {tally.faults} | {tally.finished} "
+            f"| {tally.same} | {len(tally.leftovers)} | {tally.orphans} |",
+            flush=True,
+        )
+        for line in [*tally.wrong, *tally.leftovers]:
+            print(f"  {case}: {line}", file=sys.stderr, flush=True)
+        failed |= bool(tally.wrong or tally.leftovers or tally.orphans or tally.same < tally.finished)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ PAGES = [
     ROOT / "README.md",
     *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts),
 ]
+# Tutorials are notebooks, which the build of the documentation runs.
+RUN_PAGES = [page for page in PAGES if page.parent.name != "tutorials"]
 NOT_RUN = ("make", "pip", "cd", "git")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Directives that would show code which nothing here executes.
@@ -194,7 +196,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_code_block_of_the_page_runs(page: Path, own_folder: Path) -> None:
     run_page(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
 

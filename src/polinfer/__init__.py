@@ -11,6 +11,8 @@ from polinfer.analysis.policy_certificate import PolicyCertificate, certify_poli
 from polinfer.analysis.reward_path import ScalePath, scale_path
 from polinfer.analysis.reward_scale import ScaleSuggestion, suggest_scale
 from polinfer.analysis.verdict import Verdict
+from polinfer.core.compiled_cache import keep_compiled_programs
+from polinfer.core.display import set_viewer as _set_viewer
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
 from polinfer.core.protocol import MDP, Ending, EnumerableMDP, Outcomes, Starts, Transition
@@ -31,6 +33,7 @@ from polinfer.methods import (
     VsmcConfig,
     WakeConfig,
     infer,
+    list_methods,
     register_method,
 )
 from polinfer.posterior.diagnostics import Diagnostic, Severity
@@ -43,6 +46,7 @@ from polinfer.problems.registry import list_domains, make, register
 from polinfer.problems.tabular import TabularMDP, load_table, save_table, tabulate
 from polinfer.runs.folder import load
 
+_set_viewer("polinfer.plots.cards")
 __version__ = _version("polinfer")
 
 __all__ = [
@@ -94,7 +98,9 @@ __all__ = [
     "from_gymnasium",
     "from_rddl",
     "infer",
+    "keep_compiled_programs",
     "list_domains",
+    "list_methods",
     "load",
     "load_table",
     "make",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,8 +56,6 @@ def test_islands_of_annealing_stay_apart_and_agree() -> None:
     # Populations that disagree are seen.
     sample = whole.sampled_policies.copy()
     sample[:64] = sample[0]
-    from dataclasses import replace
-
     broken = replace(posterior, policies=replace(whole, sampled_policies=sample))
     assert convergence(broken, occupancy).r_hat > 1.1
 

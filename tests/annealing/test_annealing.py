@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import polinfer
-from polinfer.annealing import AnnealingRun, TemperedConfig, anneal
+from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.classes import add_classes, class_codes, log_total, no_classes
 from polinfer.annealing.decompose import split
@@ -136,7 +138,7 @@ def test_a_round_that_falls_short_is_left_out():
     log_evidence = np.array([[3.0], [2.5]]) + rng.normal(size=(2, 8)) * 0.02
     chosen = np.zeros((2, 1, 2, 8))
     chosen[0], chosen[1] = np.array([[0.3], [0.7]]), np.array([[0.9], [0.1]])
-    rounds = Rounds(log_evidence, chosen, np.ones((2, 1, 8)), np.ones((2, 8)))
+    rounds = Rounds(log_evidence, chosen, chosen, np.ones((2, 1, 8)), np.ones((2, 8)))
     found = estimate(rounds, np.full((1, 2), 0.5))
     np.testing.assert_allclose(found.policy, [[0.3, 0.7]])
     assert abs(found.log_evidence - 3.0) < 0.05
@@ -146,7 +148,8 @@ def test_an_exact_start_is_kept_and_a_poor_one_refitted():
     rng = np.random.default_rng(3)
     truth = np.array([[0.8, 0.2], [0.35, 0.65]])
     counts = rng.multinomial(64, truth, size=(8, 2)) / 64  # [I, N, A]
-    rounds = Rounds(np.zeros((1, 8)), counts.transpose(1, 2, 0)[None], np.ones((1, 2, 8)), np.zeros((1, 8)))
+    chosen = counts.transpose(1, 2, 0)[None]
+    rounds = Rounds(np.zeros((1, 8)), chosen, chosen, np.ones((1, 2, 8)), np.zeros((1, 8)))
     prior = np.full((2, 2), 0.5)
     np.testing.assert_array_equal(refit(rounds, truth[None], prior, 64), truth)
     fitted = refit(rounds, np.array([[[0.5, 0.5], [0.9, 0.1]]]), prior, 64)
@@ -181,3 +184,45 @@ def test_islands_that_agree_exactly_are_not_taken_for_an_enumeration():
     assert "enumerated" not in {finding.code for finding in polinfer.diagnose(annealed)}
     listed = polinfer.infer(table, "tempered")
     assert listed.policies.log_evidence_stderr == 0
+
+
+def test_the_marginals_that_vary_least_are_taken():
+    rng = np.random.default_rng(4)
+    noise = np.stack([rng.normal(size=8), np.zeros(8)]) * 0.05
+    plain = (np.array([[0.3], [0.7]]) + noise - noise[::-1])[None, None]  # [R, N, A, I]
+    smooth = (np.array([[0.3], [0.7]]) + 0.1 * (noise - noise[::-1]))[None, None]
+    calm, wild = (
+        estimate(Rounds(np.zeros((1, 8)), *pair, np.ones((1, 1, 8)), np.ones((1, 8))), np.full((1, 2), 0.5))
+        for pair in ((plain, smooth), (smooth, plain))
+    )
+    assert calm.distance == pytest.approx(wild.distance)
+    np.testing.assert_allclose(calm.policy, [[0.3, 0.7]], atol=5 * calm.policy_stderr.max())
+    np.testing.assert_allclose(calm.policy, smooth.mean(axis=-1)[0], atol=1e-12)
+
+
+def test_an_answer_can_be_asked_for_at_any_moment():
+    run = AnnealingRun(loop(), TemperedConfig(enumerate_up_to=0, policies=64, tolerance=0.01), seed=3)
+    truth = policy_posterior(loop()).posterior
+    at_once = run.answer().at(1.0)
+    assert run.state is None
+    assert not run.done
+    assert at_once.log_evidence_stderr > 0
+    assert abs(at_once.log_evidence - truth.log_evidence) < 5 * at_once.log_evidence_stderr
+    run.step()
+    later = run.answer().at(1.0)
+    run.step()
+    straight = AnnealingRun(loop(), run.config, seed=3)
+    straight.step()
+    straight.step()
+    np.testing.assert_array_equal(run.state.policy, straight.state.policy)
+    assert abs(later.log_evidence - truth.log_evidence) < 5 * later.log_evidence_stderr
+    assert anneal(loop(), replace(run.config, time_limit=1e-9), seed=3).at(1.0).log_evidence_stderr > 0
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=8, tolerance=0.02)
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(annealer, "thread_limit", lambda threads=threads: threads)
+        found.append(anneal(loop(), config, seed=6).at(1.0))
+    equal(*found)

@@ -17,8 +17,9 @@ from polinfer.annealing.moves import (
     transition_terms,
 )
 from polinfer.annealing.noise import fold, make_key
-from polinfer.annealing.passes import make_evaluate, make_rows
+from polinfer.annealing.passes import make_evaluate, make_rows, with_returns
 from polinfer.annealing.problem import reduce_table
+from polinfer.annealing.smoothing import conditionals, remainder
 from polinfer.exact.enumeration import policy_posterior
 
 from .cases import every_policy, loop, unreached
@@ -41,7 +42,7 @@ def kind_of(name, count):
 @cache
 def setting(name, inverse=0.6):
     """Every policy, its evaluation, and a target between a start and the posterior."""
-    problem = reduce_table({"loop": loop, "unreached": unreached}[name]())
+    problem = reduce_table({"loop": loop, "returns": loop, "unreached": unreached}[name]())
     policy = jnp.asarray(every_policy(problem.legal))
     rng = np.random.default_rng(5)
     start = np.where(problem.legal, rng.uniform(0.2, 1, problem.legal.shape), 0)
@@ -49,10 +50,14 @@ def setting(name, inverse=0.6):
         log_start = jnp.asarray(np.log(start / start.sum(axis=1, keepdims=True)))
         log_even = jnp.asarray(np.log(problem.legal / problem.legal.sum(axis=1, keepdims=True)))
     evaluate = make_evaluate(*problem.gain.shape, 0, problem.horizon, policy.shape[1], 8)
+    if name == "returns":
+        evaluate = with_returns(evaluate, problem.horizon)
     walkers = Walkers(policy, jax.jit(evaluate)(make_rows(problem, np.float64), policy))
     prior = log_bridge(log_start, log_even, jnp.float64(inverse))
     influence = jnp.asarray([0.9, 2.1, 0.6])
-    target = Target(jnp.float64(1.3 * inverse), prior, log_start, influence, jnp.asarray(inverse == 1))
+    target = Target(
+        jnp.float64(1.3 * inverse), prior, log_start, influence, jnp.float64(2.5), jnp.asarray(inverse == 1)
+    )
     return problem, walkers, target, (log_start, log_even)
 
 
@@ -68,7 +73,7 @@ def take(walkers, index):
     return jax.tree.map(lambda leaf: leaf[..., index], walkers)
 
 
-@pytest.mark.parametrize("table", ["loop", "unreached"])
+@pytest.mark.parametrize("table", ["loop", "returns", "unreached"])
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_of_move_is_in_detailed_balance(table, name):
     with jax.enable_x64(True):
@@ -102,6 +107,28 @@ def test_proposals_are_drawn_from_what_they_are_weighed_by(name):
     share = np.array([(drawn == every[:, [number]]).all(axis=0).mean() for number in range(count)])
     stderr = np.sqrt(chance * (1 - chance) / draws)
     assert (abs(share - chance) < 5 * stderr + 1e-9).all()
+
+
+@pytest.mark.parametrize("table", ["loop", "returns", "unreached"])
+def test_conditionals_and_what_they_lack_have_the_mean_of_indicators(table):
+    with jax.enable_x64(True):
+        _, walkers, target, _ = setting(table)
+        count = walkers.policy.shape[1]
+        x, y = (index.ravel() for index in np.indices((count, count)))
+        kind = kind_of("few", count * count)
+        before, tried = take(walkers, x), take(walkers, y)
+        proposed = np.exp(np.asarray(_log_proposed(target, kind, before, tried)))
+        ratio = np.where(proposed > 0, np.asarray(_log_accepted(target, kind, before, tried)), -np.inf)
+        rest = remainder(target, kind, before, tried, jnp.asarray(np.exp(np.minimum(ratio, 0))))
+        smooth = np.stack([np.asarray(part) for part in conditionals(target, walkers.evaluation)])
+        density = np.exp(np.asarray(log_density(target, walkers)))
+    assert np.asarray(rest.counted).all()
+    weight = density / density.sum()
+    lacking = np.stack([np.asarray(part) for part in rest.lacking]) @ (np.repeat(weight, count) * proposed)
+    come, policy = np.asarray(walkers.evaluation.visits) > 0, np.asarray(walkers.policy)
+    indicator = np.stack([(come & (policy == action)) @ weight for action in range(len(smooth))])
+    assert abs(lacking).max() > 1e-3
+    np.testing.assert_allclose(smooth @ weight + lacking, indicator, atol=1e-12)
 
 
 def test_the_target_has_the_posteriors_marginals_where_policies_come():

@@ -28,6 +28,14 @@ def test_list_shows_every_domain_and_method(capsys: pytest.CaptureFixture[str]) 
     assert [m["name"] for m in record["methods"]] == list(METHODS)
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
+    assert len(shown.splitlines()) < 30
+    assert all(name in shown for name in METHODS)
+    assert main(["list", "exact"]) == 0
+    assert "samples" in capsys.readouterr().out
+    assert main(["list", "gridwrld"]) == 2
+    assert "did you mean 'gridworld'" in capsys.readouterr().err
+    assert main(["list", "all"]) == 0
+    shown = capsys.readouterr().out
     assert "gridworld/multimodal" in shown
     assert shown.count("goal_with_flat") == 1  # options of a family stand once
 
@@ -304,5 +312,40 @@ def test_the_help_of_a_method_shows_its_settings_and_no_others(
     shown = set(re.findall(r"^[│\s]*--(?:no-)?([a-z][a-z-]*)", capsys.readouterr().out, re.MULTILINE))
     every = {name.replace("_", "-") for other in METHODS.values() for name in other.Config.field_names()}
     own = {name.replace("_", "-") for name in METHODS[method].Config.field_names()}
-    common = {"horizon", "seeds", "method"}
+    common = {"horizon", "seeds", "method", "time-limit"}
     assert shown & every - common == own - common
+
+
+def test_a_scale_is_chosen_recorded_and_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["plan", "gridworld/ablation", "--reward-scale", "auto=0.5", "--out", str(tmp_path / "run")]
+    record = run_json(capsys, *words)
+    assert record["options"]["reward_scale"] == record["reward_scale"]["scale"]
+    assert record["reward_scale"]["scale"] == pytest.approx(0.64, abs=0.01)
+    assert record["standing"]["share"] == pytest.approx(0.5, abs=0.01)
+    assert record["reward_scale"]["wanted"] == 0.5
+    assert main([*words, "--overwrite"]) == 0
+    told = capsys.readouterr().out
+    assert "0.64 was chosen" in told
+    assert "50% of the way." in told
+    for bad, complaint in (("auto=2", "share must lie between 0 and 1"), ("auto=x", "takes a share")):
+        assert main(["plan", "bandit", "--reward-scale", bad]) == 2
+        assert complaint in capsys.readouterr().err
+    assert main(["path", "bandit", "--reward-scale", "auto"]) == 2
+    assert "is for plan and compare" in capsys.readouterr().err
+
+
+def test_a_run_ended_by_its_time_limit_has_an_answer_and_can_go_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["plan", "gridworld/ablation", "--method", "vsmc", "--sweeps", "300", "--episodes", "50"]
+    short, whole = str(tmp_path / "short"), str(tmp_path / "whole")
+    record = run_json(capsys, *words, "--time-limit", "0.001", "--out", short)
+    assert record["stopped"] == "the time limit of 0.001 s"
+    assert "stopped-early" in [finding["code"] for finding in record["diagnostics"]]
+    assert "stopped early by the time limit" in record["reason"]
+    resumed = run_json(capsys, *words, "--out", short, "--resume")
+    straight = run_json(capsys, *words, "--out", whole)
+    assert resumed["stopped"] is None
+    assert resumed["policy"] == straight["policy"]
+    assert main(["plan", "bandit", "--time-limit", "0"]) == 2
+    assert "time_limit must be above zero seconds" in capsys.readouterr().err

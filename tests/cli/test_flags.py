@@ -9,7 +9,7 @@ import pytest
 
 import polinfer
 from polinfer import METHODS, MethodConfig
-from polinfer.cli.flags import config_of_flags, flag_of
+from polinfer.cli.flags import OF_EVERY_METHOD, config_of_flags, flag_of
 from polinfer.cli.parser import parse
 from polinfer.cli.plan import method_of, plan_command
 from polinfer.core.errors import PolinferError
@@ -55,7 +55,7 @@ def defaults_of(field: str, kind: Any) -> set[Any]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_flag_of_another_method_is_refused_with_the_one_that_has_it(method: str) -> None:
-    own = set(METHODS[method].Config.field_names())
+    own = {*METHODS[method].Config.field_names(), *OF_EVERY_METHOD}
     foreign = {name: other.name for other in METHODS.values() for name in other.Config.field_names()}
     for name, owner in foreign.items():
         if name in own:

@@ -24,7 +24,7 @@ def test_a_problem_is_opened_as_what_it_is(tmp_path: Path) -> None:
     with opened(polinfer.make("gridworld", map="S.G", success_prob=0.7)) as start:
         assert isinstance(start.problem, GridProblem)
         assert (start.problem.map, start.problem.success_prob) == ("S.G", 0.7)
-    with opened(polinfer.tabulate(polinfer.make("continuation"))) as start:
+    with opened(polinfer.tabulate(polinfer.make("gridworld/ablation"))) as start:
         assert isinstance(start.problem, OpenedProblem)
         assert Path(start.sources[0][1]).is_file()
     (tmp_path / "map.txt").write_text("S.W\n..G\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -18,9 +19,12 @@ from polinfer.cli.main import COMMANDS
 from polinfer.cli.parser import known_flags
 from polinfer.cli.plan import plan_command
 from polinfer.methods import METHODS
+from polinfer.problems.registry import make
+from polinfer.runs.folder import infer_in_folder
+from polinfer.runs.lock import release_all
 
 from .harness import PLACE, Case
-from .mutate import NUMBERS, WORDS, dump, mutate_bytes, mutate_file, mutate_tree, odd_value
+from .mutate import NUMBERS, WORDS, dump, mutate_bytes, mutate_file, odd_value
 
 DENSE: dict[str, Any] = {
     "transitions": [
@@ -132,6 +136,8 @@ def _written(chance: Random) -> str:
     value = odd_value(chance)
     if isinstance(value, str) and chance.random() < 0.7:
         return value.replace("\0", "")
+    if chance.random() < 0.02:
+        return "[" * 5000 + "]" * 5000
     return dump(value).decode("utf-8", "surrogatepass")[:6000]
 
 
@@ -148,6 +154,7 @@ _BASES = {
     "explain": [f"{PLACE}/none"],
     "report": [f"{PLACE}/none"],
     "reproduce": ["worked"],
+    "certify": [f"{PLACE}/none"],
     "list": [],
 }
 _TEXTS = tuple(word for word in WORDS if "\0" not in word and "\ud800" not in word)
@@ -201,6 +208,11 @@ def _bases() -> dict[str, tuple[dict[str, bytes], list[str]]]:
     return found
 
 
+def base_files(name: str) -> dict[str, bytes]:
+    """Return the files of a run before they are damaged."""
+    return _bases()[name][0]
+
+
 def folder_case(seed: int) -> Case:
     """Draw a run folder in which one file is damaged."""
     chance = Random(f"folder {seed}")
@@ -226,11 +238,67 @@ def folder_case(seed: int) -> Case:
     return Case("folder", seed, words, inside)
 
 
+POLICIES = {
+    "policy.csv": b"state,action,probability\nnear,walk,0.25\nnear,run,0.75\nfar,run,1\nhome,walk,1\n",
+    "policy.json": b'{"near": "walk", "far": "run", "home": "walk"}',
+}
+
+
+def policy_case(seed: int) -> Case:
+    """Draw a policy file, damaged, to be compared with a posterior."""
+    chance = Random(f"policy {seed}")
+    written = io.BytesIO()
+    np.save(written, np.array([0, 1, 0]) if seed % 2 else np.array([[0.25, 0.75], [0.0, 1.0], [0.5, 0.5]]))
+    name = chance.choice([*POLICIES, "policy.npy"])
+    content = POLICIES.get(name, written.getvalue())
+    if name == "policy.csv" and chance.random() < 0.6:
+        words = content.decode().replace("\n", ",\n,").split(",")
+        words[chance.randrange(len(words))] = _written(chance).replace("\ud800", "?")
+        damaged = ",".join(words).replace(",\n,", "\n").encode()
+    else:
+        damaged = mutate_file(chance, name, content)
+    words = ["certify", f"{PLACE}/table.json", "--policy", f"{PLACE}/{name}", "--json"]
+    return Case("policy", seed, words, {"table.json": dump(SPARSE), name: damaged})
+
+
+class _StopError(Exception):
+    pass
+
+
+@cache
+def _interrupted() -> dict[str, bytes]:
+    """Return the files of a run that was stopped after its first checkpoint."""
+    folder = Path(mkdtemp(prefix="polinfer-fuzz-")) / "run"
+
+    def stop(_: Any) -> None:
+        raise _StopError
+
+    problem = make("gridworld/ablation", horizon=3)
+    with suppress(_StopError):
+        infer_in_folder(problem, "wake", folder, progress=stop, sweeps=20, particles=4)
+    release_all()
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def resume_case(seed: int) -> Case:
+    """Draw an interrupted run in which one file is damaged, and go on with it."""
+    chance = Random(f"resume {seed}")
+    files: dict[str, bytes | str] = dict(_interrupted())
+    name = chance.choice(["checkpoint.safetensors"] * 3 + ["config.json"])
+    data = files[name]
+    assert isinstance(data, bytes)
+    files[name] = mutate_file(chance, name, data)
+    inside = {f"run/{file}": content for file, content in files.items()}
+    words = ["plan", *_bases()["wake"][1], "--out", f"{PLACE}/run", "--resume", "--json"]
+    return Case("resume", seed, words, inside)
+
+
 KINDS: dict[str, Callable[[int], Case]] = {
     "folder": folder_case,
     "table": table_case,
     "map": map_case,
     "flag": flag_case,
     "gym": gym_case,
+    "resume": resume_case,
+    "policy": policy_case,
 }
-__all__ = ["KINDS", "mutate_tree"]

@@ -5,12 +5,15 @@ A failing case prints its kind and seed and is kept in ``kept``, where it is run
 
 from __future__ import annotations
 
+import json
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import polinfer.cli.compare
 import polinfer.cli.path
@@ -18,12 +21,14 @@ import polinfer.cli.plan
 import polinfer.cli.reproduce
 from polinfer.core.errors import PolinferError
 
-from .harness import Case, keep, kept_cases, try_case
-from .kinds import KINDS
+from .harness import PLACE, Case, keep, kept_cases, try_case
+from .kinds import KINDS, base_files
+from .mutate import dump, places
 
 FAST, SLOW = 300, 10_000
 # Cases that pass every check are computed: with new shapes that means compiling, a second each.
-FAST_OF = {"table": 60, "map": 60, "gym": 60}
+FAST_OF = {"policy": 100, "table": 150, "map": 60, "gym": 150, "resume": 30}
+SLOW_OF = {"resume": 500}
 MEMORY = 8 << 30
 
 
@@ -73,10 +78,41 @@ def test_malformed_flags(tmp_path: Path) -> None:
     run_kind("flag", FAST, tmp_path)
 
 
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=100,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(chance=st.randoms(use_true_random=False), value=ANYTHING, name=st.sampled_from(["config", "summary"]))
+def test_anything_in_place_of_a_value(
+    chance: Any, value: Any, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    files: dict[str, bytes | str] = {f"run/{file}": data for file, data in base_files("exact").items()}
+    tree = json.loads(base_files("exact")[f"{name}.json"])
+    *above, last = chance.choice(places(tree)[1:])
+    parent = tree
+    for key in above:
+        parent = parent[key]
+    parent[last] = value
+    files[f"run/{name}.json"] = dump(tree)
+    words = ["explain" if name == "config" else "report", f"{PLACE}/run", "--json"]
+    case = Case("value", 0, words, files)
+    assert try_case(case, tmp_path_factory.getbasetemp() / "case") is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "flag"])
 def test_ten_thousand_malformed_files(kind: str, tmp_path: Path) -> None:
-    run_kind(kind, SLOW, tmp_path)
+    run_kind(kind, SLOW_OF.get(kind, SLOW), tmp_path)
 
 
 @pytest.mark.slow

@@ -188,8 +188,8 @@ def test_a_large_map_has_few_artists_and_a_sensible_size():
     grid = gridworld("\n".join(["." * 64] * 63 + ["S" + "." * 62 + "G"]))
     panel = PolicyPanel("large", np.full((4096, 4), 0.25), np.ones(4096))
     figure = policy_map_figure(grid, [panel])
-    assert len(figure.axes[0].collections) == 4
-    assert 4 < max(figure.get_size_inches()) < 8
+    assert len(figure.axes[0].collections) == 5
+    assert 4 < max(figure.get_size_inches()) < 9
     small = policy_map_figure(gridworld("G.\nS."), [PolicyPanel("", np.full((4, 4), 0.25), np.ones(4))])
     assert 1 < max(small.get_size_inches()) < 3
 

@@ -88,7 +88,11 @@ def how_sure(record: dict[str, Any]) -> str:
     sentence = f"{verdict}: {reason}."
     if record.get("stopped"):
         sentence = f"stopped early by {record['stopped']}; of what was found: {sentence}"
-    warnings = [found for found in record["diagnostics"] if found["severity"] != "fact"]
+    warnings = [
+        found
+        for found in record["diagnostics"]
+        if found["severity"] != "fact" and found["code"] != "stopped-early"
+    ]
     if verdict == "trust" and warnings:
         names = ", ".join(found["code"] for found in warnings)
         basis = certificate["known_from"] or "a proof"

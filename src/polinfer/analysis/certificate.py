@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
 
 from polinfer.analysis.convergence import convergence
 from polinfer.analysis.table_error import TableError
 from polinfer.analysis.verdict import Effort, Verdict, judge, occupancy_of, prove
+from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
 from polinfer.methods import METHODS
@@ -49,6 +49,9 @@ class Certificate(NamedTuple):
         if self.log_evidence_lower is None or self.log_evidence_upper is None:
             return None
         return self.log_evidence_upper - self.log_evidence_lower
+
+    def _repr_html_(self) -> str:
+        return str(viewer().card(self))
 
 
 def certify(
@@ -132,5 +135,7 @@ def pareto_k(weight: Floats) -> float | None:
     excess = ordered[-size:] - ordered[-size - 1]
     if excess.max() <= 1e-12 * ordered[-1]:
         return 0.0
+    import scipy.stats  # noqa: PLC0415 - a third of the time that importing polinfer takes
+
     shape, _, _ = scipy.stats.genpareto.fit(excess / excess.max(), floc=0)
     return float(shape)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polinfer import exact
+from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
 from polinfer.exact.solution import Floats, Result, Solution
@@ -16,6 +17,9 @@ from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular import TabularMDP
+from polinfer.problems.tabular.ending import check_horizon_cost
+
+_SECONDS_A_STEP = 2e-3  # of the horizon, all solvers together
 
 
 class Answer(NamedTuple):
@@ -42,6 +46,9 @@ class Comparison(NamedTuple):
         if self.answers[0].solution.posterior is None:
             return None
         return float(self.distances[index, 0])
+
+    def _repr_html_(self) -> str:
+        return str(viewer().card(self))
 
 
 def compare(
@@ -82,6 +89,7 @@ def compare(
     """
     check_risk(risk)
     table = shared_table(mdp)
+    check_horizon_cost(table, _SECONDS_A_STEP)
     trained = dict(learned or {})
     for name, posterior in trained.items():
         if posterior.mdp is not mdp and posterior.mdp != mdp:

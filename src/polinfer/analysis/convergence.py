@@ -103,9 +103,11 @@ def effective_size(draws: Floats) -> float:
     correlation[0] = 1.0
     # Sums of neighbouring pairs are positive and fall, for a reversible chain: what breaks this is noise.
     pairs = correlation[: 2 * (count // 2)].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0)
-    kept = np.minimum.accumulate(pairs[: negative[0] if len(negative) else len(pairs)])
-    time = max(-1 + 2 * kept.sum(), 1 / np.log10(chains * count))
+    negative = np.flatnonzero(pairs < 0)
+    end = int(negative[0]) if len(negative) else len(pairs) - 1
+    kept = np.minimum.accumulate(pairs[:end])
+    rest = max(correlation[2 * end], 0.0) if end else 0.0
+    time = max(-1 + 2 * kept.sum() + rest, 1 / np.log10(chains * count))
     return float(chains * count / time)
 
 

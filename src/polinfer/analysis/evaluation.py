@@ -13,12 +13,15 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.analysis.simulate import play_episodes
+from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError, check_at_least
+from polinfer.core.limits import DAY, check_bytes, check_seconds
 from polinfer.core.noise import as_uniform, derive_words, seed_words
 from polinfer.core.protocol import MDP, HasEndings, State, invert_cumulative
 from polinfer.exact import evaluate_policy, return_distribution
 from polinfer.posterior.posterior import Posterior, committed_action, log_policy_function
 from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.exploration.given import as_problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.transitions import is_terminal_start, move_by_words, start_from_words
 
@@ -45,6 +48,13 @@ class Evaluation(NamedTuple):
     length: Floats  # mean number of steps
     occupancy: Floats | None  # [seeds, S] mean steps in each state of the table; arrivals where terminal
     returns: NDArray[np.float32] | None  # [seeds, episodes]; None where exact
+
+    def _repr_html_(self) -> str:
+        return str(viewer().card(self))
+
+
+_STEPS_A_SECOND = 1e7
+_LONG = 1000  # steps from which on sums of rewards are compensated
 
 
 def evaluate(
@@ -83,6 +93,7 @@ def evaluate(
     >>> result.mean.round(3).tolist()
     [0.845]
     """
+    mdp = as_problem(mdp)
     if posterior.mdp is not mdp and posterior.mdp != mdp:
         raise PolinferError(
             "this posterior was inferred for another problem; pass the one it was inferred for"
@@ -93,13 +104,25 @@ def evaluate(
         if mode != "stepwise":
             raise PolinferError("only mode 'stepwise' can be evaluated exactly; simulate 'thompson'")
         return _evaluate_exactly(posterior)
-    check_at_least("episodes", episodes, 1)
+    check_episodes(posterior, episodes)
     if not isinstance(posterior.mdp, MDP):  # a simulator in plain Python, whatever the answer was found on
         played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
         return _summarise(posterior, mode, [_Episode(*part) for part in played], None)
     # Single precision, even in a program that has switched JAX to double.
     with jax.enable_x64(False):
         return _evaluate_by_simulation(posterior, episodes, mode, seed)
+
+
+def check_episodes(posterior: Posterior, episodes: int) -> None:
+    """Refuse a number of episodes that would take too long, or too much memory."""
+    check_at_least("episodes", episodes, 1)
+    played = float(episodes) * posterior.seeds
+    horizon = min(posterior.view.horizon, 10**18)
+    at_once = 0.0 if not isinstance(posterior.mdp, MDP) else min(episodes, _EPISODES_AT_ONCE)
+    size = 16 * played + 8 * at_once * horizon
+    check_bytes(f"{episodes:,} episodes of {horizon:,} steps", size, "choose fewer (--episodes)")
+    steps = played * horizon
+    check_seconds(f"{episodes:,} episodes", steps / _STEPS_A_SECOND, "choose fewer (--episodes)", DAY)
 
 
 class _Episode(NamedTuple):
@@ -115,25 +138,35 @@ def _simulate(
         derive_words(words, jnp.asarray(use)) for use in range(4)
     )
 
-    def step(carry: tuple[State, Array, Array, Array], t: Array) -> Any:
-        state, over, gained, length = carry
+    def step(carry: tuple[State, Array, Array, Array, Array], t: Array) -> Any:
+        state, over, gained, lost, length = carry
         probs = jnp.exp(log_policy(state))
         if mode == "thompson":
             action = committed_action(view, drawn, policy_words, state, probs)
         else:
             action = invert_cumulative(as_uniform(derive_words(action_words, t)), probs)
         moved = move_by_words(view, derive_words(move_words, t), state, action)
+        paid = jnp.where(over, 0.0, moved.reward)
+        if view.horizon > _LONG:
+            # Compensated (Kahan, 1965): a hundred thousand small rewards do not drown in their sum.
+            exactly = paid - lost
+            total = gained + exactly
+            lost = (total - gained) - exactly
+        else:
+            total = gained + paid
         after = (
             jax.tree.map(lambda old, new: jnp.where(over, old, new), state, moved.state),
             over | moved.terminated,
-            gained + jnp.where(over, 0.0, moved.reward),
+            total,
+            lost,
             length + (~over).astype(jnp.int32),
         )
         return after, (state, over)
 
     start = start_from_words(view, start_words)
-    zero = (is_terminal_start(view, start), jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32))
-    (last, over, gained, length), visits = jax.lax.scan(step, (start, *zero), jnp.arange(view.horizon))
+    nothing = jnp.zeros((), jnp.float32)
+    zero = (is_terminal_start(view, start), nothing, nothing, jnp.zeros((), jnp.int32))
+    (last, over, gained, _, length), visits = jax.lax.scan(step, (start, *zero), jnp.arange(view.horizon))
     ending = view.ending(last) if isinstance(view, HasEndings) else jnp.asarray(-1, jnp.int32)
     counted = jnp.zeros(0)
     if isinstance(view, TabularMDP):

@@ -20,6 +20,7 @@ from polinfer.annealing import AnnealedPoint, TemperedConfig, anneal
 from polinfer.annealing.soft import soft_start
 from polinfer.core.errors import PolinferError, is_number
 from polinfer.core.progress import Progress, Report
+from polinfer.core.stopping import stop_requested
 from polinfer.exact.solution import Floats
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
@@ -162,7 +163,8 @@ def suggest_scale(
             return tried[-1]
 
         def late() -> bool:
-            return time.monotonic() - began > (math.inf if time_limit is None else time_limit)
+            over = time.monotonic() - began > (math.inf if time_limit is None else time_limit)
+            return over or bool(stop_requested())
 
         _search(annealed, share, tolerance, _guess(table, share_of, share, span), _ends(span), late)
     best = min(tried, key=lambda one: (not one.near(share, tolerance), abs(one.share - share), one.scale))

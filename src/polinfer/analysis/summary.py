@@ -31,7 +31,7 @@ def summarise(
         "reason": posterior.reason,
         "seeds": posterior.seeds,
         "seconds": seconds,
-        "horizon": posterior.view.horizon,
+        "horizon": posterior.mdp.horizon,
         "config": posterior.config.to_dict(),
         "seed": posterior.seed,
         "log_evidence": log_evidence(posterior),

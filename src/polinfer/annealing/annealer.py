@@ -7,8 +7,9 @@ choices that this one ended with, so that it has a shorter way and checks the fi
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +17,18 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.annealing.bridge import bridge_target, log_weights, longest_step, resample
+from polinfer.annealing.bridge import bridge_target, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
-from polinfer.annealing.moves import columns_of, draw_actions
+from polinfer.annealing.kernels import Shape, compile_kernels
 from polinfer.annealing.noise import fold, make_key, uniform
-from polinfer.annealing.passes import Evaluate, make_evaluate, make_rows
+from polinfer.annealing.passes import make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.refit import refit, uniform_share
 from polinfer.annealing.rounds import Estimate, Rounds, estimate
 from polinfer.annealing.softstart import mixed, soft_policy, stays_of, visit_weights
-from polinfer.annealing.stage import Stage, make_stage
+from polinfer.annealing.stage import Stage, Sums, join_stages
+from polinfer.core.threads import thread_limit
 from polinfer.exact.solution import Floats
 
 _SOFT_ROUNDS = 3
@@ -36,9 +38,13 @@ _SOFT_CHEAP = 200_000  # states times steps, up to which they are
 _LARGEST = 1 << 25  # entries of the population's adjoints
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
+_HASTY = 4  # moves at the end of a run that is out of time
+_AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
 _BLOCK = 16  # moves between looks at the precision
 _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
 _PILOT = 64  # moves at the end of a round before the first refit, at most
+_GROUPS = 4  # of islands, that may be moved side by side
+_GROUP_STREAM = 0x5EED
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
 
@@ -55,8 +61,7 @@ class State(NamedTuple):
     calls: int  # compiled calls so far; keys are made of it
     steps: int  # of the ladder, in this round
     accepted: float
-    sums: Rounds  # [1, ...] sums over the moves at the end of this round
-    summed: float  # how many moves
+    sums: Sums  # over the moves at the end of this round
     rounds: Rounds  # of the rounds before
     round_steps: NDArray[np.int64]  # [R] steps that each took
     round_starts: Floats  # [R, N, A] where each started
@@ -64,15 +69,6 @@ class State(NamedTuple):
     best_return: float
     best_policy: NDArray[np.int16]  # [N]
     finished: bool
-
-
-class Kernels(NamedTuple):
-    """The compiled functions of a problem's shape."""
-
-    evaluate: Any
-    stage: Any
-    log_weights: Any
-    draw: Any
 
 
 class Annealer:
@@ -91,13 +87,16 @@ class Annealer:
         steps = 1 if problem.width else problem.horizon
         work = size * actions * self.count * (outcomes * steps + _PROPOSING)
         self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
+        self.most_at_once = max(1, int(_AT_ONCE / max(work, 1)))
         self.seed, self.key = seed, make_key(seed)
         self.prior = problem.prior
         self.codes = class_codes(size, actions)
         with jax.enable_x64(True):
             self.rows = make_rows(problem, self.dtype)
         itemsize = np.dtype(self.dtype).itemsize
-        self.kernels = _compile(_Shape.of(problem, self.count, config.islands, itemsize))
+        # Not by the number of cores: the same seed gives the same bits on every machine.
+        self.groups = math.gcd(config.islands, _GROUPS)
+        self.kernels = compile_kernels(Shape.of(problem, self.count, config.islands, itemsize), self.groups)
 
     def init(self) -> State:
         """Return the state before the first step."""
@@ -106,6 +105,7 @@ class Annealer:
         islands = self.config.islands
         empty = Rounds(
             np.zeros((0, islands)),
+            np.zeros((0, size, actions, islands)),
             np.zeros((0, size, actions, islands)),
             np.zeros((0, size, islands)),
             np.zeros((0, islands)),
@@ -121,7 +121,6 @@ class Annealer:
             steps=0,
             accepted=1.0,
             sums=self._no_sums(),
-            summed=0.0,
             rounds=empty,
             round_steps=np.zeros(0, np.int64),
             round_starts=np.zeros((0, size, actions)),
@@ -139,6 +138,15 @@ class Annealer:
                 return self._climb(state)
             return self._sample(state)
 
+    def hasten(self, state: State) -> State:
+        """Go to the posterior in one step, so that there is an answer, whatever its error."""
+        with jax.enable_x64(True):
+            if state.inverse < 1.0:
+                state = self._climb(state._replace(moves=1), all_the_way=True)
+            if self.estimate(state) is None:
+                state = self._add_moves(state, _HASTY)
+            return state._replace(finished=True)
+
     def estimate(self, state: State) -> Estimate | None:
         """Return what is known so far; None before the end of the first round's ladder."""
         rounds = self.all_rounds(state)
@@ -146,24 +154,42 @@ class Annealer:
 
     def all_rounds(self, state: State) -> Rounds:
         """Return what each island of each round found so far."""
-        if not state.summed:
+        if not state.sums.moves:
             return state.rounds
-        now = Rounds(state.log_evidence[None], *(part / state.summed for part in state.sums[1:]))
-        return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, now, strict=True)))
+        return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, self._round(state), strict=True)))
 
     def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
         """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of a population."""
+        each = self.count // self.groups
         with jax.enable_x64(True):
-            found = self.kernels.evaluate(self.rows, jnp.asarray(policy))
-            return np.asarray(found.returns, np.float64), np.asarray(found.visits, np.float64)
+            found = [
+                self.kernels.evaluate(self.rows, jnp.asarray(policy[:, first : first + each]))
+                for first in range(0, policy.shape[1], each)
+            ]
+            return (
+                np.concatenate([np.asarray(part.returns, np.float64) for part in found]),
+                np.concatenate([np.asarray(part.visits, np.float64) for part in found], axis=1),
+            )
 
-    def _no_sums(self) -> Rounds:
-        (size, actions), islands = self.problem.gain.shape, self.config.islands
+    def _round(self, state: State) -> Rounds:
+        """Return what each island found in this round, ``[1, ...]``."""
+        sums, moves = state.sums, float(state.sums.moves)
+        smooth = sums.smooth / moves + sums.defect / np.maximum(sums.few, 1e-9)
+        plain = sums.chosen / moves
         return Rounds(
-            np.zeros((1, islands)),
-            np.zeros((1, size, actions, islands)),
-            np.zeros((1, size, islands)),
-            np.zeros((1, islands)),
+            state.log_evidence[None],
+            plain[None],
+            (plain if self.problem.width else smooth)[None],
+            (sums.visits / moves)[None],
+            (sums.returns / moves)[None],
+        )
+
+    def _no_sums(self) -> Sums:
+        (size, actions), islands = self.problem.gain.shape, self.config.islands
+        by_action = np.zeros((size, actions, islands))
+        by_island = np.zeros(islands)
+        return Sums(
+            by_action, by_action, by_action, by_island, np.zeros((size, islands)), by_island, np.zeros(())
         )
 
     def _own_key(self, calls: int) -> Array:
@@ -174,19 +200,35 @@ class Annealer:
             return jnp.asarray(np.log(np.where(self.problem.legal, policy, 0.0)).astype(np.float64))
 
     def _stage(self, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
-        target = bridge_target(
-            self._log(state.start), self._log(self.prior), jnp.float64(inverse), jnp.float64(self.scale)
-        )
-        stage: Stage = self.kernels.stage(
-            self.rows,
-            jnp.asarray(policy),
-            target,
-            self._own_key(state.calls),
-            jnp.int32(moves),
-            jnp.float32(state.log_size),
-            jnp.float32(adapt),
-        )
-        return stage
+        """Move the groups of islands, side by side where there are cores for it."""
+        key = fold(self._own_key(state.calls), _GROUP_STREAM)
+        each = self.count // self.groups
+
+        def move(group: int) -> Stage:
+            # Each thread has its own setting of the precision.
+            with jax.enable_x64(True):
+                target = bridge_target(
+                    self._log(state.start),
+                    self._log(self.prior),
+                    jnp.float64(inverse),
+                    jnp.float64(self.scale),
+                )
+                stage = self.kernels.stage(
+                    self.rows,
+                    jnp.asarray(policy[:, group * each : (group + 1) * each]),
+                    target,
+                    fold(key, group),
+                    jnp.int32(moves),
+                    jnp.float32(state.log_size),
+                    jnp.float32(adapt),
+                )
+                return cast(Stage, jax.tree.map(np.asarray, stage))
+
+        threads = min(self.groups, thread_limit())
+        if threads == 1:
+            return join_stages([move(group) for group in range(self.groups)])
+        with ThreadPoolExecutor(threads) as pool:
+            return join_stages(list(pool.map(move, range(self.groups))))
 
     def _soft_start(self, committed: bool) -> Floats:
         """Return the reach-weighted soft policy: the mean of some, where loops make each lean to one mode.
@@ -212,9 +254,10 @@ class Annealer:
                 behaviour = mixed(soft, problem.prior, share)
                 if number < _SOFT_ROUNDS:
                     drawn = self.kernels.draw(fold(jnp.asarray(key), number), self._log(behaviour))
-                    found = self.kernels.evaluate(self.rows, drawn)
-                    visits = np.asarray(found.visits[:, :_SOFT_DRAWS], np.float64)
-                    some = np.asarray(drawn)[:, :_SOFT_DRAWS]
+                    each = self.count // self.groups
+                    few = min(self.count, -(-_SOFT_DRAWS // each) * each)
+                    some = np.asarray(drawn)[:, :few]
+                    _, visits = self.evaluate(some)
                     weight = visit_weights(problem, stays, some, visits, committed)
                     share = uniform_share(float((visits[choice] > 0).sum(axis=0).mean()))
         return behaviour
@@ -230,10 +273,9 @@ class Annealer:
             calls=state.calls + 1,
             steps=0,
             sums=self._no_sums(),
-            summed=0.0,
         )
 
-    def _climb(self, state: State) -> State:
+    def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
         islands = self.config.islands
         here = self._stage(state, state.policy, state.inverse, 0, 0.0)
@@ -242,7 +284,7 @@ class Annealer:
         )
         log_weight = np.asarray(weights, np.float64).reshape(islands, -1)
         step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
-        chosen = 1.0 if step >= 1.0 - state.inverse else state.inverse + step
+        chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
         log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
         moved = self._stage(
@@ -274,37 +316,36 @@ class Annealer:
             )
         return state
 
-    def _sample(self, state: State) -> State:
-        """Move at the end of the ladder, and decide whether to go on."""
-        block = max(_BLOCK, int(state.summed) // 4)
-        stage = self._stage(state, state.policy, 1.0, block, 0.0)
-        sums = Rounds(
-            state.sums.log_evidence,
-            *(
-                old + np.asarray(new, np.float64)[None]
-                for old, new in zip(state.sums[1:], stage.sums[:3], strict=True)
-            ),
+    def _add_moves(self, state: State, moves: int) -> State:
+        """Move at the end of the ladder, and add up what the policies say."""
+        stage = self._stage(state, state.policy, 1.0, moves, 0.0)
+        sums = Sums(
+            *(old + np.asarray(new, np.float64) for old, new in zip(state.sums, stage.sums, strict=True))
         )
-        state = self._record(state, stage)._replace(
+        return self._record(state, stage)._replace(
             policy=np.asarray(stage.walkers.policy),
             calls=state.calls + 1,
             sums=sums,
-            summed=state.summed + float(stage.sums.moves),
             accepted=float(stage.accepted),
         )
+
+    def _sample(self, state: State) -> State:
+        """Sample some more, and decide whether to go on."""
+        block = max(_BLOCK, int(state.sums.moves) // 4)
+        state = self._add_moves(state, max(1, min(block, self.most_at_once)))
         config = self.config
         number = len(state.round_steps)
-        alone = Rounds(state.log_evidence[None], *(part / state.summed for part in state.sums[1:]))
-        own = estimate(alone, self.problem.prior)
+        summed = float(state.sums.moves)
+        own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
         most = _MOST_MOVES * state.moves // config.moves
         starts = 2 if config.start == "soft" and not self.problem.width else 1
         if number < min(starts, config.rounds - 1):
             # Rounds that only show where to start from.
-            over = own.distance <= 4 * config.tolerance or state.summed >= _PILOT
+            over = own.distance <= 4 * config.tolerance or summed >= _PILOT
         else:
             near = min(whole.distance, own.distance) <= config.tolerance
-            over = (near and state.summed >= self.least) or state.summed >= most
+            over = (near and summed >= self.least) or summed >= most
         if not over:
             return state
         bound = log_total(state.classes)
@@ -348,39 +389,3 @@ def _largest_return(problem: Problem, enough: float) -> float:
             return most
         value = new
     return float(problem.initial @ value)
-
-
-class _Shape(NamedTuple):
-    """What compiled code depends on."""
-
-    size: int
-    actions: int
-    width: int
-    horizon: int
-    policies: int
-    islands: int
-    itemsize: int
-
-    @classmethod
-    def of(cls, problem: Problem, policies: int, islands: int, itemsize: int) -> _Shape:
-        size, actions = problem.gain.shape
-        horizon = 0 if problem.width else problem.horizon
-        return cls(size, actions, problem.width, horizon, policies, islands, itemsize)
-
-
-@lru_cache(maxsize=32)
-def _compile(shape: _Shape) -> Kernels:
-    evaluate: Evaluate = make_evaluate(
-        shape.size, shape.actions, shape.width, shape.horizon, shape.policies, shape.itemsize
-    )
-
-    def draw(key: Array, log_start: Array) -> Array:
-        chance = uniform(key, (shape.size, shape.policies))
-        return draw_actions(chance, columns_of(jnp.exp(log_start), jnp.float32), jnp.int16)
-
-    return Kernels(
-        evaluate=jax.jit(evaluate),
-        stage=jax.jit(make_stage(evaluate, shape.islands, shape.width)),
-        log_weights=jax.jit(log_weights),
-        draw=jax.jit(draw),
-    )

@@ -32,6 +32,7 @@ def bridge_target(log_start: Array, log_prior: Array, inverse: Array, scale: Arr
         log_bridge(log_start, log_prior, inverse),
         log_start,
         jnp.ones(log_start.shape[0]),
+        jnp.ones(()),
         inverse == 1.0,
     )
 

@@ -40,7 +40,7 @@ class TemperedConfig(MethodConfig):
     replicas: int = 1
     """Independent runs that are pooled; on several processes or a cluster they run side by side."""
     time_limit: float | None = None
-    """Seconds after which the answer is given as it is (none: as long as it takes)."""
+    """Seconds after which the answer is given as it is, with its error (none: as long as it takes)."""
 
     def __post_init__(self) -> None:
         check_at_least("policies", self.policies, 2)

@@ -37,6 +37,7 @@ class Target(NamedTuple):
     log_prior: Array  # [N, A] log g; -inf where an action is illegal
     log_fill: Array  # [N, A]; likewise
     influence: Array  # [N] how much a change in the state disturbs the others, about; above zero
+    reached: Array  # [] number of states that a policy comes to, about; at least one
     normalised: Array  # [] bool, whether the rows of `g` sum to one
 
 
@@ -69,17 +70,19 @@ def draw_kinds(key: Array, count: int, adapted: Array, gradient_only: bool = Fal
     which, size, tilt, refresh = (uniform(fold(key, i), (count,)) for i in range(4))
     any_size = _NARROWEST * (_WIDEST / _NARROWEST) ** size
     few = 2.0 ** jnp.floor(4.0 * size)  # 1, 2, 4 or 8 states
-    by_influence = which < 0.5
+    by_influence = which < 0.4
     from_fill = which > 0.85
     everything = from_fill & (which > 0.93)
+    half = 0.0 if gradient_only else jnp.where(by_influence, 0.35, 0.1)
     return Kind(
         size=jnp.where(
-            which < 0.25, adapted, jnp.where(by_influence, any_size, jnp.where(everything, 1e9, few))
+            which < 0.2, adapted, jnp.where(by_influence, any_size, jnp.where(everything, 1e9, few))
         ),
         by_influence=by_influence,
-        tilt=jnp.where(from_fill, 0.0, jnp.where(tilt < (0.0 if gradient_only else 0.35), 0.5, 1.0)),
+        tilt=jnp.where(from_fill, 0.0, jnp.where(tilt < half, 0.5, 1.0)),
         from_fill=from_fill,
-        refresh=(refresh < 0.5) | everything,
+        # Few changes of reached states would have to be undone by many of those that come to be reached.
+        refresh=(refresh < jnp.where(by_influence, 0.8, 0.1)) | everything,
     )
 
 
@@ -101,12 +104,21 @@ def propose_from(target: Target, kind: Kind, walkers: Walkers) -> Proposal:
         )
         for a in actions
     ]
-    reached = jnp.maximum(total(come.astype(dtype)), 1.0)
-    even = jnp.minimum(kind.size / reached, 1.0)
+    even = few_share(target, kind)
     spread = jnp.minimum(kind.size / target.influence[:, None], 1.0)
     rho = jnp.where(kind.by_influence, spread, even)
     rho = jnp.where(come, rho, jnp.where(kind.refresh, 1.0, even))
     return Proposal(rho.astype(dtype), softmax(logits))
+
+
+def few_share(target: Target, kind: Kind) -> Array:
+    """Return the probability ``[P]`` with which moves of a few states redraw each of them."""
+    return jnp.minimum(kind.size / target.reached, 1.0)
+
+
+def mean_reached(evaluation: Evaluation) -> Array:
+    """Return the number of states that a policy comes to, mean over policies, at least one."""
+    return jnp.maximum(total((evaluation.visits > 0).astype(evaluation.visits.dtype)).mean(), 1.0)
 
 
 def mean_influence(scale: Array, log_prior: Array, evaluation: Evaluation) -> Array:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -21,9 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from polinfer.annealing.edges import find_edges
 from polinfer.annealing.problem import Problem, is_dense, transition_matrix
+from polinfer.annealing.returning import corrected, return_chances, two_step_returns
 
 CHUNK_BYTES = 1 << 28
+_TOGETHER = 128  # policies per batch where a step is short; measured: 32 to 64 and 256 are slower
 _UNROLLED = 32
 _LOOK = 8  # steps between looks at whether anything still changes
 _FEW = 64  # policies per batch below which the forward pass is checkpointed
@@ -50,6 +54,11 @@ class Rows(NamedTuple):
     hub_origin: Array  # [E]
     hub_target: Array  # [E]
     hub_inflow: Array  # [E]
+    stays: Array  # [N, A] probability of staying
+    back: Array  # [A', B, N * A] probability of leaving and returning at once; empty where that is never so
+    neighbour: Array  # [U, N]; as in `Edges`
+    weight: Array  # [U, N, A]
+    arriving: Array  # [K, N]
 
 
 Evaluate = Callable[[Rows, Array], Evaluation]
@@ -60,6 +69,8 @@ def make_rows(problem: Problem, dtype: Any = np.float32) -> Rows:
     """Put a problem on the device."""
     size, actions, outcomes = problem.successor.shape
     matrix = transition_matrix(problem).toarray() if is_dense(problem) else np.zeros((0, 0))
+    stays, back = two_step_returns(problem)
+    edges = find_edges(problem)
 
     def put(values: Any, kind: Any = dtype) -> Array:
         return jnp.asarray(np.asarray(values, kind))
@@ -75,6 +86,11 @@ def make_rows(problem: Problem, dtype: Any = np.float32) -> Rows:
         hub_origin=put(problem.hub_origin, np.int32),
         hub_target=put(problem.hub_target, np.int32),
         hub_inflow=put(problem.hub_inflow),
+        stays=put(stays),
+        back=put(back),
+        neighbour=put(edges.neighbour, np.int32),
+        weight=put(edges.weight),
+        arriving=put(edges.arriving, np.int32),
     )
 
 
@@ -91,6 +107,9 @@ def make_evaluate(
     if not width and fits < min(_FEW, policies):
         segments = max(1, math.isqrt(horizon))
         fits = CHUNK_BYTES // (itemsize * size * (segments + -(-horizon // segments) + other))
+    if not width:
+        # Steps go over the same numbers again and again: they should stay in the processor's cache.
+        fits = min(fits, _TOGETHER)
     chunks = -(-policies // max(1, min(fits, policies)))
     while policies % chunks:
         chunks += 1
@@ -108,6 +127,19 @@ def make_evaluate(
         )
 
     return chunked
+
+
+def with_returns(evaluate: Evaluate, horizon: int) -> Evaluate:
+    """Return an evaluation whose adjoint counts immediate returns, see `polinfer.annealing.returning`."""
+
+    def judge(rows: Rows, policy: Array) -> Evaluation:
+        found = evaluate(rows, policy)
+        if not rows.back.size:
+            return found
+        chance = return_chances(rows.stays, rows.back, rows.successor, policy)
+        return found._replace(adjoint=corrected(found.adjoint, policy, chance, horizon))
+
+    return judge
 
 
 def sum_rows(values: Array, index: Array, weight: Array) -> Array:
@@ -157,6 +189,71 @@ def _onward(rows: Rows, taken: Array, here: Array) -> Array:
     return there
 
 
+class _Steps(NamedTuple):
+    """How policies move on and look back, one step at a time."""
+
+    onward: Callable[[Array], Array]  # from where they are to where they are next, [N, P]
+    back: Callable[[Array, Array, Any], tuple[Array, Any]]  # visits, later value and sums to value and sums
+    nothing: Any  # sums before the first step
+    adjoint: Callable[[Array, Any], Array]  # visits and sums to [N, A, P]
+
+
+def _by_action(rows: Rows, policy: Array) -> _Steps:
+    """Go over all actions and their outcomes."""
+    size, actions = rows.gain.shape
+    taken = _taken(policy, actions)
+
+    def back(here: Array, value: Array, adjoint: Array) -> tuple[Array, Array]:
+        worth = _ahead(rows, value)
+        return jnp.where(taken, worth, 0.0).sum(axis=1), adjoint + here[:, None, :] * worth
+
+    nothing = jnp.zeros((size, actions, policy.shape[1]), rows.gain.dtype)
+    return _Steps(lambda here: _onward(rows, taken, here), back, nothing, lambda visits, adjoint: adjoint)
+
+
+def _held(*values: Any) -> Any:
+    return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
+
+
+def _by_edge(rows: Rows, policy: Array) -> _Steps:
+    """Go over the neighbours of each state, see `polinfer.annealing.edges`."""
+    (size, actions), count = rows.gain.shape, policy.shape[1]
+    width = rows.neighbour.shape[0]
+
+    def taken(columns: Array) -> Array:
+        own = jnp.zeros((size, count), columns.dtype)  # a policy without an action (-1) stops
+        for action in range(actions):
+            own = jnp.where(policy == action, columns[:, action, None], own)
+        return own
+
+    leaving = [taken(rows.weight[u]) for u in range(width)]
+    every = _pad(jnp.concatenate(leaving))
+    source = [jnp.where(edge < width * size, edge % size, size - 1) for edge in rows.arriving]
+    # Held in memory: they are the same at every step.
+    entering = [every[edge] for edge in rows.arriving]
+    leaving, entering, earned = _held(leaving, entering, taken(rows.gain))
+
+    def onward(here: Array) -> Array:
+        there: Array = reduce(jnp.add, (own * here[at] for own, at in zip(entering, source, strict=True)))
+        return there
+
+    def back(here: Array, value: Array, met: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+        padded = _pad(value)
+        near = [padded[at] for at in rows.neighbour]
+        new = reduce(jnp.add, (own * there for own, there in zip(leaving, near, strict=True)), earned)
+        return new, tuple(so_far + here * there for so_far, there in zip(met, near, strict=True))
+
+    def adjoint(visits: Array, met: tuple[Array, ...]) -> Array:
+        def of(action: int) -> Array:
+            ahead = (rows.weight[u, :, action, None] * met[u] for u in range(width))
+            return reduce(jnp.add, ahead, rows.gain[:, action, None] * visits)
+
+        return jnp.stack([of(action) for action in range(actions)], axis=1)
+
+    blank = jnp.zeros((size, count), rows.gain.dtype)
+    return _Steps(onward, back, (blank,) * width, adjoint)
+
+
 class _Forward(NamedTuple):
     step: Array  # []
     here: Array  # [N, P]
@@ -169,10 +266,9 @@ def _by_step(horizon: int, segments: int) -> Evaluate:
     length = -(-horizon // segments)
 
     def evaluate(rows: Rows, policy: Array) -> Evaluation:
-        size, actions = rows.gain.shape
-        count, dtype = policy.shape[1], rows.gain.dtype
+        size, (count, dtype) = rows.gain.shape[0], (policy.shape[1], rows.gain.dtype)
         precision = float(np.finfo(dtype).eps) / 2
-        taken = _taken(policy, actions)
+        steps = _by_edge(rows, policy) if rows.neighbour.size else _by_action(rows, policy)
         blank = jnp.zeros((size, count), dtype)
         start = jnp.broadcast_to(rows.initial[:, None], (size, count))
 
@@ -189,7 +285,7 @@ def _by_step(horizon: int, segments: int) -> Evaluate:
             def step(now: _Forward) -> _Forward:
                 return _Forward(
                     now.step + 1,
-                    _onward(rows, taken, now.here),
+                    steps.onward(now.here),
                     now.visits + now.here,
                     now.trail.at[now.step].set(now.here),
                 )
@@ -199,28 +295,27 @@ def _by_step(horizon: int, segments: int) -> Evaluate:
             return gone
 
         def backward(carry: Any, first: Array, trail: Array) -> Any:
-            """Go back over a segment; `carry` is value, adjoint, visits gone over, and whether to stop."""
+            """Go back over a segment; `carry` is value, sums, visits gone over, and whether to stop."""
 
             def going(state: Any) -> Array:
                 on: Array = (state[0] >= 0) & ~state[4]
                 return on
 
             def step(state: Any) -> Any:
-                at, value, adjoint, seen, _ = state
-                worth = _ahead(rows, value)
-                new = jnp.where(taken, worth, 0.0).sum(axis=1)
+                at, value, sums, seen, _ = state
+                here = trail[at]
+                new, sums = steps.back(here, value, sums)
                 still = jax.lax.cond(
                     at % _LOOK == 0,
                     lambda: jnp.abs(new - value).max() <= precision * jnp.abs(new).max(),
                     lambda: False,
                 )
-                here = trail[at]
-                return at - 1, new, adjoint + here[:, None, :] * worth, seen + here, still
+                return at - 1, new, sums, seen + here, still
 
             last = jnp.minimum(length, horizon - first) - 1
             return jax.lax.while_loop(going, step, (last, *carry))[1:]
 
-        carry = (blank, jnp.zeros((size, actions, count), dtype), blank, jnp.asarray(False))
+        carry = (blank, steps.nothing, blank, jnp.asarray(False))
         if segments == 1:
             gone = forward(jnp.asarray(0), start, blank)
             visits = gone.visits
@@ -241,10 +336,10 @@ def _by_step(horizon: int, segments: int) -> Evaluate:
                 return jax.lax.cond(carry[3], lambda kept: kept, go, carry), None
 
             carry, _ = jax.lax.scan(again, carry, jnp.arange(segments)[::-1])
-        value, adjoint, seen, _ = carry
+        value, sums, seen, _ = carry
         # Where values no longer changed, all earlier visits meet the same ones.
-        rest = jnp.maximum(visits - seen, 0.0)[:, None, :]
-        return Evaluation(rows.initial @ value, visits, adjoint + rest * _ahead(rows, value))
+        _, sums = steps.back(jnp.maximum(visits - seen, 0.0), value, sums)
+        return Evaluation(rows.initial @ value, visits, steps.adjoint(visits, sums))
 
     return evaluate
 

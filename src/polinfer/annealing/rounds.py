@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from polinfer.exact.solution import Floats
 
 _SURE, _NEAR = 3.0, 0.01  # standard errors and log Z by which a round may fall short of the best
+_MIXTURES = (0.0, 0.3, 0.6, 1.0)  # shares of the marginals that are made from conditionals
 
 
 class Rounds(NamedTuple):
@@ -22,6 +23,7 @@ class Rounds(NamedTuple):
 
     log_evidence: Floats  # [R, I]
     chosen: Floats  # [R, N, A, I] probability of coming to the state and taking the action
+    smooth: Floats  # [R, N, A, I] the same, from conditionals; noise may take it below zero
     visits: Floats  # [R, N, I]
     returns: Floats  # [R, I]
 
@@ -80,17 +82,27 @@ def estimate(rounds: Rounds, prior: Floats) -> Estimate:
     # Rounds that disagree by more than their islands say: then their spread is the error.
     between = float(np.sqrt(share @ (pooled[:, 0] - log_evidence) ** 2 / max(len(share) - 1, 1)))
     weight = island_weights(rounds.log_evidence)  # [R, I]
-    unreached = np.maximum(1.0 - rounds.chosen.sum(axis=2, keepdims=True), 0.0)
-    policies = rounds.chosen + unreached * prior[None, :, :, None]  # [R, N, A, I]
-    policies = policies / policies.sum(axis=2, keepdims=True)
-    mean = np.einsum("ri,rnai->rna", weight, policies)
-    spread = np.einsum("ri,rnai->rna", weight**2, (policies - mean[..., None]) ** 2) * count / (count - 1)
     visits = np.einsum("ri,rni->rn", weight, rounds.visits)
     occupancy = visits / np.maximum(visits.sum(axis=1, keepdims=True), 1e-300)
-    distances = np.einsum("rn,rna->r", occupancy, np.sqrt(spread)) / 2 * np.sqrt(2 / np.pi)
+
+    def pool(chosen: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return mean ``[R, N, A]``, its variance and the expected distance ``[R]``."""
+        unreached = np.maximum(1.0 - chosen.sum(axis=2, keepdims=True), 0.0)
+        policies = chosen + unreached * prior[None, :, :, None]  # [R, N, A, I]
+        policies = policies / policies.sum(axis=2, keepdims=True)
+        mean = np.einsum("ri,rnai->rna", weight, policies)
+        spread = np.einsum("ri,rnai->rna", weight**2, (policies - mean[..., None]) ** 2) * count / (count - 1)
+        return mean, spread, np.einsum("rn,rna->r", occupancy, np.sqrt(spread)) / 2 * np.sqrt(2 / np.pi)
+
+    # Both have the same mean; which mixture of them varies least depends on the problem.
+    tried = [pool(rounds.chosen + part * (rounds.smooth - rounds.chosen)) for part in _MIXTURES]
+    best = np.argmin([each[2] for each in tried], axis=0)
+    every = np.arange(len(best))
+    mean, spread, distances = (np.stack([each[k] for each in tried])[best, every] for k in range(3))
     trust = np.maximum(distances, 1e-6) ** -2
     trust = trust / trust.sum()
-    policy = np.einsum("r,rna->na", trust, mean)
+    policy = np.maximum(np.einsum("r,rna->na", trust, mean), 0.0)
+    policy = policy / policy.sum(axis=1, keepdims=True)
     variance = np.einsum("r,rna->na", trust**2, spread)
     visited = trust @ visits
     share_of_steps = visited / max(visited.sum(), 1e-300)

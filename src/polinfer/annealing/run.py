@@ -90,7 +90,8 @@ class AnnealingRun:
     def step(self, *, hurry: bool = False) -> None:
         """Do some more: enumerate a part, or take a step of the one that is being annealed.
 
-        With `hurry`, a part that has reached the posterior is finished as it is.
+        With `hurry`, a part is finished as it is; one that has not reached the posterior goes there in one
+        step, with the error that this has.
         """
         number = len(self.done)
         part, place = divmod(number, len(self.scales))
@@ -108,8 +109,8 @@ class AnnealingRun:
         annealer = self._anneal(number, part, scale)
         if self.state is None:
             self.state = annealer.init()
-        self.state = annealer.step(self.state)
-        if self.state.finished or (hurry and annealer.estimate(self.state) is not None):
+        self.state = annealer.hasten(self.state) if hurry else annealer.step(self.state)
+        if self.state.finished:
             self.done.append(annealed_posterior(annealer, self.state, self.sampled, own_seed))
             self.state = None
 
@@ -129,6 +130,18 @@ class AnnealingRun:
                 Annealer(self.problems[part], self.part_config, scale=scale, seed=seed),
             )
         return self._annealer[1]
+
+    def answer(self) -> AnnealedPath:
+        """Return the posterior as it is known now, with its error, at any moment; the run can go on after it.
+
+        What was not begun is annealed in one step.
+        """
+        before = (list(self.done), self.state, self._annealer)
+        while not self.finished:
+            self.step(hurry=True)
+        found = self.result()
+        self.done, self.state, self._annealer = before
+        return found
 
     def result(self) -> AnnealedPath:
         """Return the posterior at each scale."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from polinfer.annealing.levelgibbs import gibbs_pass
@@ -18,21 +19,26 @@ from polinfer.annealing.moves import (
     draw_kinds,
     log_acceptance,
     mean_influence,
+    mean_reached,
     propose,
 )
 from polinfer.annealing.noise import fold, uniform
 from polinfer.annealing.passes import Evaluate, Evaluation, Rows
+from polinfer.annealing.smoothing import conditionals, remainder
 
 _WANTED = 0.4  # acceptance to which the adapted size of moves is steered
 
 
 class Sums(NamedTuple):
-    """Added up over moves; each entry is a mean over an island's policies."""
+    """Added up over moves; each entry is a mean over an island's policies, on the device or not."""
 
-    chosen: Array  # [N, A, I] probability of coming to the state and taking the action there
-    visits: Array  # [N, I]
-    returns: Array  # [I]
-    moves: Array  # [] how many
+    chosen: Any  # [N, A, I] probability of coming to the state and taking the action there
+    smooth: Any  # [N, A, I] the same, from conditionals
+    defect: Any  # [N, A, I] what conditionals lack, summed over moves of a few states
+    few: Any  # [I] share of such moves
+    visits: Any  # [N, I]
+    returns: Any  # [I]
+    moves: Any  # [] how many
 
 
 class Best(NamedTuple):
@@ -47,13 +53,48 @@ class Stage(NamedTuple):
 
     walkers: Walkers
     sums: Sums
-    accepted: Array  # [] share of proposals
-    log_size: Array  # [] adapted size of moves
+    accepted: Any  # [] share of proposals
+    log_size: Any  # [] adapted size of moves
     best: Best
 
 
 Run = Callable[[Rows, Array, Target, Array, Array, Array, Array], Stage]
 """From rows, policies ``[N, P]``, target, key, number of moves, size of moves and its rate of adaptation."""
+
+
+def _smoothed(
+    mean: Callable[[Array], Array],
+    target: Target,
+    kind: Kind,
+    before: Walkers,
+    tried: Walkers,
+    chance: Array,
+) -> tuple[Array, Array, Array]:
+    """Return marginals made of conditionals, what these lack, and the share of moves that say so.
+
+    `mean` is over each island's policies.
+    """
+    ends = zip(conditionals(target, tried.evaluation), conditionals(target, before.evaluation), strict=True)
+    smooth = [mean(chance * new + (1.0 - chance) * old) for new, old in ends]
+    rest = remainder(target, kind, before, tried, chance)
+    lacking = [mean(part) for part in rest.lacking]
+    few = mean(rest.counted.astype(chance.dtype))
+    return jnp.stack(smooth, axis=1), jnp.stack(lacking, axis=1), few
+
+
+def _no_sums(size: int, actions: int, islands: int, dtype: Any) -> Sums:
+    blank, by_island = jnp.zeros((size, actions, islands), dtype), jnp.zeros(islands, dtype)
+    visits, moves = jnp.zeros((size, islands), dtype), jnp.zeros((), dtype)
+    return Sums(blank, blank, blank, by_island, visits, by_island, moves)
+
+
+def _better(best: Best, tried: Walkers) -> Best:
+    top = jnp.argmax(tried.evaluation.returns)
+    better = tried.evaluation.returns[top] > best.returns
+    return Best(
+        jnp.where(better, tried.evaluation.returns[top], best.returns),
+        jnp.where(better, tried.policy[:, top], best.policy),
+    )
 
 
 def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
@@ -98,8 +139,8 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             return found
 
         def one(number: Array, carry: tuple[Walkers, Sums, Array, Array, Best, Array]) -> Any:
-            before, sums, accepted, log_size, best, influence = carry
-            target = goal._replace(influence=influence)
+            before, sums, accepted, log_size, best, sizes = carry
+            target = goal._replace(influence=sizes[0], reached=sizes[1])
             own = fold(key, number)
             kind = draw_kinds(fold(own, 0), count, jnp.exp(log_size), width > 0)
             # The first turn only evaluates, so that the passes are compiled once.
@@ -120,8 +161,16 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
                 by_island(chance * new + (1.0 - chance) * old)
                 for new, old in zip(tried.evaluation[1::-1], before.evaluation[1::-1], strict=True)
             )
+            smooth, defect, few = (
+                (blank, blank, jnp.zeros(islands, dtype))
+                if width
+                else _smoothed(by_island, target, kind, before, tried, chance)
+            )
             sums = Sums(
                 sums.chosen + weight * chosen,
+                sums.smooth + weight * smooth,
+                sums.defect + weight * defect,
+                sums.few + weight * few,
                 sums.visits + weight * came,
                 sums.returns + weight * earned,
                 sums.moves + weight,
@@ -129,31 +178,49 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             adapted = kind.by_influence & (kind.size == jnp.exp(log_size))
             rate = (chance * adapted).sum() / jnp.maximum(adapted.sum(), 1)
             step = jnp.where(first | exact | (adapted.sum() == 0), 0.0, adapt * (rate - _WANTED))
-            top = jnp.argmax(tried.evaluation.returns)
-            better = tried.evaluation.returns[top] > best.returns
-            best = Best(
-                jnp.where(better, tried.evaluation.returns[top], best.returns),
-                jnp.where(better, tried_policy[:, top], best.policy),
-            )
+            best = _better(best, tried)
             log_size = jnp.clip(log_size + step, -7.0, 5.0).astype(jnp.float32)
-            influence = jax.lax.cond(
+            sizes = jax.lax.cond(
                 first,
-                lambda: mean_influence(target.scale, target.log_prior, tried.evaluation),
-                lambda: influence,
+                lambda: (
+                    mean_influence(target.scale, target.log_prior, tried.evaluation),
+                    mean_reached(tried.evaluation),
+                ),
+                lambda: sizes,
             )
-            return after, sums, accepted + weight * chance.mean(), log_size, best, influence
+            return after, sums, accepted + weight * chance.mean(), log_size, best, sizes
 
         nothing = jnp.zeros(count, dtype)
         empty = Evaluation(nothing, jnp.zeros((size, count), dtype), jnp.zeros((size, actions, count), dtype))
         carry = (
             Walkers(policy, empty),
-            Sums(blank, jnp.zeros((size, islands), dtype), jnp.zeros(islands, dtype), jnp.zeros((), dtype)),
+            _no_sums(size, actions, islands, dtype),
             jnp.zeros((), dtype),
             log_size,
             Best(jnp.asarray(-jnp.inf, dtype), policy[:, 0]),
-            jnp.ones(size, dtype),
+            (jnp.ones(size, dtype), jnp.ones((), dtype)),
         )
         walkers, sums, accepted, log_size, best, _ = jax.lax.fori_loop(0, moves + 1, one, carry)
         return Stage(walkers, sums, accepted / jnp.maximum(sums.moves, 1.0), log_size, best)
 
     return stage
+
+
+def join_stages(stages: Sequence[Stage]) -> Stage:
+    """Return the stage of all islands from those of some each, in their order."""
+    walkers = jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *(each.walkers for each in stages))
+    # Sums are by island, but for the number of moves, which is the same everywhere.
+    sums = Sums(
+        *(
+            np.concatenate(parts, axis=-1) if np.ndim(parts[0]) else parts[0]
+            for parts in zip(*(each.sums for each in stages), strict=True)
+        )
+    )
+    best = max((each.best for each in stages), key=lambda one: float(one.returns))
+    return Stage(
+        walkers,
+        sums,
+        np.mean([each.accepted for each in stages]),
+        np.mean([each.log_size for each in stages]),
+        best,
+    )

@@ -40,6 +40,8 @@ class Certify(OutputFlags):
     """How much it may take: about as long as the answer, or ten times as long (thorough)."""
     seed: int = 0
     """Of the runs that are compared with."""
+    code: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Code that a run's problem may import, as its config.json names it; a folder alone never runs any."""
 
     def run(self) -> None:
         """Judge and print."""
@@ -59,7 +61,7 @@ class Certify(OutputFlags):
             raise PolinferError(
                 f"{next(iter(self.problem.options))} is part of the run and cannot be changed"
             )
-        posterior = load(folder)
+        posterior = load(folder, code=self.code)
         found = certify(posterior, seed=self.seed, effort=self.effort)
         if self.json:
             print_json({"run": str(folder), "method": posterior.method, **certificate_record(found)})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import importlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -15,16 +19,25 @@ from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
 from polinfer.cli.explore import Explore
 from polinfer.cli.listing import List
-from polinfer.cli.output import remarks, tables
+from polinfer.cli.output import print_anywhere, remarks, tables
 from polinfer.cli.parser import parse
 from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan, method_of, plan_command
 from polinfer.cli.report import Report
 from polinfer.cli.reproduce import Reproduce
+from polinfer.core.compiled_cache import keep_compiled_programs
 from polinfer.core.errors import PolinferError, shorten, suggest
+from polinfer.core.limits import limits_lifted
 from polinfer.methods import DEFAULT_METHOD
+from polinfer.runs.lock import release_all
 
 _LONGEST = 900  # letters of a complaint
+
+_REMEDIES = {
+    errno.ENOSPC: "; make room, then run it again (a method that resumes goes on with --resume)",
+    errno.EROFS: "; name a folder that can be written to (--out)",
+    errno.EACCES: "; name a folder that can be written to (--out)",
+}
 
 COMMANDS: dict[str, Any] = {
     "list": List,
@@ -41,6 +54,7 @@ COMMANDS: dict[str, Any] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
+    print_anywhere()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words == ["--version"]:
         tables().print(f"polinfer {version('polinfer')}")
@@ -49,7 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables().print(_overview())
         raise SystemExit(0 if words else 2)
     try:
-        _parse(words).run()
+        command = _parse(words)
+        _keep_compiled_programs()
+        _check_platform()
+        with limits_lifted(command.force):
+            command.run()
+        sys.stdout.flush()
     except PolinferError as error:
         if "--debug" in words:
             raise
@@ -57,25 +76,74 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         # The reader of our output left (`polinfer list | head`): nothing is wrong.
-        sys.stderr.close()
+        _drop_output()
         return 0
+    except MemoryError:
+        if "--debug" in words:
+            raise
+        _complain("not enough memory; choose a smaller problem, or fewer particles, policies or seeds")
+        return 2
+    except RuntimeError as error:
+        sentence = _of_jax(error)
+        if sentence is None or "--debug" in words:
+            raise
+        _complain(sentence)
+        return 2
     except OSError as error:
         # A folder that cannot be written, a disk that is full: the user's to mend.
         if "--debug" in words:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        _complain(f"{error.strerror or error}{where}")
+        _complain(f"{error.strerror or error}{where}{_REMEDIES.get(error.errno or 0, '')}")
         return 2
     except KeyboardInterrupt:
         remarks().print("polinfer: stopped")
         return 130
+    finally:
+        release_all()
     return 0
+
+
+def _keep_compiled_programs() -> None:
+    try:
+        keep_compiled_programs()
+    except PolinferError as error:
+        # A command runs without: it only takes longer.
+        remarks().print(f"note: {error}", markup=False, soft_wrap=True)
 
 
 def _complain(sentence: str) -> None:
     """Print one line, whatever a file or a word on the command line brought into it."""
     said = shorten(sentence, _LONGEST)
     remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
+
+
+def _drop_output() -> None:
+    """Send what is still to be written nowhere, so that the end of the process does not stumble on it."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+
+
+def _check_platform() -> None:
+    """Refuse a platform that JAX is told to use and cannot: it would fail somewhere, with a riddle."""
+    wanted = os.environ.get("JAX_PLATFORMS", "")
+    if wanted in ("", "cpu"):
+        return
+    try:
+        importlib.import_module("jax").devices()
+    except (RuntimeError, AssertionError):
+        raise PolinferError(
+            f"JAX cannot use the platform {shorten(repr(wanted))} here; unset JAX_PLATFORMS, or set it to cpu"
+        ) from None
+
+
+def _of_jax(error: RuntimeError) -> str | None:
+    """Return what the user can mend of JAX's complaints; None for a bug."""
+    told = str(error)
+    if "RESOURCE_EXHAUSTED" in told or "Out of memory" in told:
+        return "not enough memory; choose a smaller problem, or fewer particles, policies or seeds"
+    return None
 
 
 def _parse(words: list[str]) -> Any:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress as ReportProgress
-from polinfer.core.progress import Report
+from polinfer.core.progress_bar import progress_bar as bar_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +28,46 @@ class OutputFlags:
     """Print one JSON object on standard output, and nothing else."""
     debug: bool = False
     """Show the traceback of an error."""
+    force: bool = False
+    """Compute even what was estimated to take very long or very much memory."""
+
+
+_NARROWEST = 10
+_PLAIN = {"±": "+-", "–": "-", "—": "-", "…": "...", "≤": "<=", "≥": ">=", "×": "x", "→": "->", "━": "="}
+
+
+def _as_ascii(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return _PLAIN.get(error.object[error.start], "?"), error.start + 1
+
+
+codecs.register_error("polinfer.plain", _as_ascii)
+
+
+def print_anywhere() -> None:
+    """Let standard output and error take any letter, written plainly where they have no such letter."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not (stream.encoding or "").lower().startswith("utf"):
+            stream.reconfigure(errors="polinfer.plain")
 
 
 def tables() -> Console:
     """Where tables go: standard output."""
-    return Console(file=sys.stdout, highlight=False)
+    return _console(sys.stdout)
 
 
 def remarks() -> Console:
     """Where progress and remarks go: standard error, so that standard output stays clean."""
-    return Console(file=sys.stderr, highlight=False)
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    console = Console(file=stream, highlight=False)
+    # COLUMNS=0, or a terminal that does not know: rich would print nothing at all.
+    return console if console.width >= _NARROWEST else Console(file=stream, highlight=False, width=80)
 
 
 def print_json(value: Any) -> None:
@@ -45,43 +77,6 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress_bar(seeds: int = 1) -> Iterator[ReportProgress]:
-    """Show how far a computation is, how fast, and how long it will take; nothing if it is over at once."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=remarks(),
-    )
-    task = bar.add_task("starting", total=None, state="compiling ...")
-    marks: list[tuple[float, float]] = []
-
-    def report(now: Report) -> None:
-        marks.append((time.perf_counter(), now.done))
-        if now.done < now.total and not bar.live.is_started:
-            bar.start()
-        bar.update(
-            task,
-            completed=now.done,
-            total=now.total,
-            description=now.unit,
-            state=f"{_amount(now.done)} of {_amount(now.total)}{_speed(marks, seeds)}  {now.note}".rstrip(),
-        )
-
-    try:
+    """Show progress on standard error."""
+    with bar_on(seeds, remarks()) as report:
         yield report
-    finally:
-        if bar.live.is_started:
-            bar.stop()
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
-
-
-def _speed(marks: list[tuple[float, float]], seeds: int) -> str:
-    (then, first), (now, last) = marks[0], marks[-1]
-    # A share, such as the reward scale on its way to 1, has no speed worth showing.
-    if now <= then or last - first < 10:
-        return ""
-    return f"  {(last - first) * seeds / (now - then):,.0f}/s"

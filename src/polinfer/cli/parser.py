@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, get_type_hints
 
 import tyro
 
 from polinfer.cli.flags import flag_of
-from polinfer.core.errors import PolinferError, suggest
+from polinfer.core.errors import PolinferError, shorten, suggest
 from polinfer.methods.registry import owners
 
 _STYLE = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff)
+_REPEATED = ("--wrapper",)
 _VALUE = re.compile(r"Error parsing (?P<flag>\S+?):")
 
 
@@ -40,14 +42,46 @@ def parse(command: Any, prog: str, arguments: Sequence[str], method: str | None 
         # An underscore is as good as a dash, as the parser has it.
         if flag.startswith("--") and flag != "--" and flag.replace("_", "-") not in known:
             raise PolinferError(_unknown(flag, known, prog, method))
+    _refuse_twice(arguments, known)
     complaint = io.StringIO()
     try:
-        with contextlib.redirect_stderr(complaint):
+        with contextlib.redirect_stderr(complaint), _wide_unless_help(arguments):
             return tyro.cli(command, prog=prog, args=list(arguments), config=_STYLE)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
         raise PolinferError(_sentence(complaint.getvalue(), arguments, prog)) from None
+
+
+def _refuse_twice(arguments: Sequence[str], known: set[str]) -> None:
+    """Refuse a flag that is given two values: the parser would keep the last and say nothing."""
+    seen: set[str] = set()
+    for word, after in pairwise([*arguments, "--"]):
+        flag, equals, _ = word.partition("=")
+        flag = flag.replace("_", "-")
+        if flag not in known or not (equals or not after.startswith("--")):
+            continue
+        if flag in seen and flag not in _REPEATED:
+            several = "; several values go behind one: --set a=1 b=2" if flag == "--set" else ""
+            raise PolinferError(f"{flag} is given twice{several}")
+        seen.add(flag)
+
+
+@contextlib.contextmanager
+def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
+    """Let the parser complain in long lines, which are read here, whatever the width of the terminal."""
+    before = os.environ.get("COLUMNS")
+    if {"-h", "--help"} & set(arguments):
+        yield
+        return
+    os.environ["COLUMNS"] = "2000"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
 
 
 def known_flags(command: Any) -> set[str]:
@@ -85,7 +119,7 @@ def _unknown(flag: str, known: set[str], prog: str, method: str | None) -> str:
     whose = owners(field) or owners(field.removeprefix("no_"))
     if method is not None and whose:
         return f"method {method!r} has no setting {flag}; it belongs to {', '.join(whose)}"
-    return f"{prog} has no flag {flag}{suggest(flag, known)}; '{prog} --help' lists them"
+    return f"{prog} has no flag {shorten(flag)}{suggest(flag, known)}; '{prog} --help' lists them"
 
 
 def _sentence(complaint: str, arguments: Sequence[str], prog: str) -> str:
@@ -99,7 +133,7 @@ def _sentence(complaint: str, arguments: Sequence[str], prog: str) -> str:
         kind = re.search(rf"{re.escape(flag)} (\S+)", text[found.end() :])
         given = [b for a, b in pairwise(arguments) if a.replace("_", "-") == flag]
         given += [word.partition("=")[2] for word in arguments if word.startswith(flag + "=")]
-        got = f", got {given[0]!r}" if given else ""
+        got = f", got {shorten(repr(given[0]))}" if given else ""
         takes = f" takes {_KINDS.get(kind[1], kind[1])}" if kind else " has a bad value"
         return f"{flag}{takes}{got}; '{prog} --help' tells more"
     if "Missing from" in text:
@@ -107,7 +141,7 @@ def _sentence(complaint: str, arguments: Sequence[str], prog: str) -> str:
         what = needed[0] if needed else "an argument"
         return f"{prog} needs {what}; '{prog} --help' tells more"
     # The first line is the title of the box.
-    detail = re.sub(r"For full helptext.*", "", " ".join(lines[1:])).strip(" .")
+    detail = shorten(re.sub(r"For full helptext.*", "", " ".join(lines[1:])).strip(" ."), 300)
     return f"{detail[:1].lower()}{detail[1:] or 'the arguments cannot be read'}; '{prog} --help' tells more"
 
 

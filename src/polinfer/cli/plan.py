@@ -29,7 +29,7 @@ from polinfer.methods import DEFAULT_METHOD, METHODS, method_named, resolve
 from polinfer.plots.run import draw_run
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.files import SUFFIXES
-from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder
+from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder, other_circumstances
 
 _ABOUT = 0.15  # of the way: half-way need not be exact
 _LEAST_ADVICE = 5.0  # seconds that looking for half-way may take; as long as the run at most
@@ -105,24 +105,26 @@ class Plan(OutputFlags):
                 resume=self.resume,
                 progress=progress,
             )
-        evaluation = evaluate(
-            mdp,
-            posterior,
-            episodes=self.episodes,
-            mode=self.mode,
-            seed=self.seed,
-            exactly=posterior.policies is not None and self.mode == "stepwise",
-        )
-        record: dict[str, Any] = {
-            "domain": problem.domain,
-            "options": problem.options,
-            "stopped": stopper.answered or None,
-            "reward_scale": None if chosen is None else scale_record(chosen),
-            **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
-            "run": str(folder),
-        }
-        if chosen is None:
-            record["scale_advice"] = self._advise(mdp, record)
+        # The answer is kept by now; here Ctrl-C shortens the runs that it is compared with.
+        with interruptible():
+            evaluation = evaluate(
+                mdp,
+                posterior,
+                episodes=self.episodes,
+                mode=self.mode,
+                seed=self.seed,
+                exactly=posterior.policies is not None and self.mode == "stepwise",
+            )
+            record: dict[str, Any] = {
+                "domain": problem.domain,
+                "options": problem.options,
+                "stopped": stopper.answered or None,
+                "reward_scale": None if chosen is None else scale_record(chosen),
+                **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
+                "run": str(folder),
+            }
+            if chosen is None:
+                record["scale_advice"] = self._advise(mdp, record)
         write_json(folder / SUMMARY, record)
         pictures = draw_run(posterior, evaluation, record, folder)
         if self.json:
@@ -155,6 +157,9 @@ class Plan(OutputFlags):
 
     def _folder(self, method: str) -> Path:
         if self.resume and self.out is not None:
+            note = other_circumstances(self.out)
+            if note is not None:
+                remarks().print(f"note: {note}", markup=False, soft_wrap=True)
             return self.out
         name = self.problem.domain
         stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)

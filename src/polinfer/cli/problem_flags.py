@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from polinfer.analysis.reward_scale import SHARE, ScaleSuggestion, suggest_scale
-from polinfer.core.errors import DomainError
+from polinfer.core.errors import DomainError, shorten
 from polinfer.core.progress import Progress
+from polinfer.core.strict_json import parse_json
 from polinfer.problems.registry import Problem, make
 
 
@@ -87,7 +87,8 @@ class ProblemFlags:
             return made
         except TypeError as error:
             # An option of the wrong kind, such as a word where a number belongs.
-            raise DomainError(f"{self.domain}: an option has the wrong kind of value ({error})") from error
+            why = shorten(str(error))
+            raise DomainError(f"{self.domain}: an option has the wrong kind of value ({why})") from error
 
 
 def _pairs(flag: str, words: tuple[str, ...]) -> dict[str, Any]:
@@ -96,11 +97,11 @@ def _pairs(flag: str, words: tuple[str, ...]) -> dict[str, Any]:
     for text in words:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise DomainError(f"{flag} takes KEY=VALUE, got {text!r}")
+            raise DomainError(f"{flag} takes KEY=VALUE, got {shorten(repr(text))}")
         if name in found:
             raise DomainError(f"option {name!r} is given twice")
         try:
-            found[name] = json.loads(value)
+            found[name] = parse_json(value)
         except ValueError:
             found[name] = value
     return found
@@ -116,7 +117,7 @@ def _bins(words: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             cuts = []
         if not equals or not name or not cuts:
-            raise DomainError(f"--bins takes x0=8 or x0=-0.5,0,0.5, got {text!r}")
+            raise DomainError(f"--bins takes x0=8 or x0=-0.5,0,0.5, got {shorten(repr(text))}")
         found[name] = int(value) if value.isdigit() else cuts
     return found
 
@@ -131,7 +132,9 @@ def _auto_share(text: str | None) -> float | None:
     try:
         return float(share)
     except ValueError:
-        raise DomainError(f"--reward-scale auto=SHARE takes a share such as 0.5, got {share!r}") from None
+        raise DomainError(
+            f"--reward-scale auto=SHARE takes a share such as 0.5, got {shorten(repr(share))}"
+        ) from None
 
 
 def _factor(text: str | None) -> float | None:
@@ -142,4 +145,6 @@ def _factor(text: str | None) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise DomainError(f"--reward-scale takes a number, auto or auto=SHARE, got {text!r}") from None
+        raise DomainError(
+            f"--reward-scale takes a number, auto or auto=SHARE, got {shorten(repr(text))}"
+        ) from None

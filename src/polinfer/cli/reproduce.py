@@ -24,9 +24,10 @@ from polinfer.reproduce.experiments import EXPERIMENTS
 from polinfer.reproduce.findings import as_json, gather
 from polinfer.reproduce.page import write_page
 from polinfer.reproduce.runner import Finished, missing, run_units
-from polinfer.reproduce.store import Store
+from polinfer.reproduce.store import TIMES, UNITS, Store
 from polinfer.reproduce.unit import Unit
 from polinfer.reproduce.worker import PROGRESS, Attempt, Done
+from polinfer.runs.lock import hold
 
 _LOOK = 2.0  # seconds between looks at what units are doing
 
@@ -70,8 +71,10 @@ class Reproduce(OutputFlags):
         if self.methods and not any(unit.method in self.methods for unit in units):
             known = sorted({unit.method for unit in units})
             raise PolinferError(f"no unit has the method {self.methods[0]!r}; there are {', '.join(known)}")
+        hold(self.out, UNITS, TIMES)
         with _progress(todo, len(units), store) as finished:
             failed = run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
+        store.clear(units)
         findings = gather(store, budget, names)
         page = self.out / "report.html"
         write_page(findings, page, self._command())

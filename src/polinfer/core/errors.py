@@ -30,6 +30,10 @@ class TooLargeError(PolinferError):
     """A problem that is too large for an exact method."""
 
 
+class CostError(PolinferError):
+    """A request that would take more time or memory than is spent without being asked twice."""
+
+
 class ConformanceError(PolinferError):
     """An MDP that violates the protocol."""
 
@@ -90,10 +94,26 @@ def check_finite(name: str, value: Any) -> float:
     return float(value)
 
 
+MOST = 1_000_000_000
+"""The largest whole number that a setting may have, unless `MOST_OF` names another."""
+MOST_OF = {
+    "limit": 10**18,
+    "enumerate_up_to": 10**18,
+    "seed": 2**63 - 1,
+    "width": 100_000,
+    "depth": 1_000,
+    "jobs": 10_000,
+    "points": 10_000,
+}
+
+
 def check_at_least(name: str, value: int, least: int) -> int:
-    """Return `value` if it is an integer of at least `least`; name it otherwise."""
+    """Return `value` if it is an integer from `least` to the most of its name; name it otherwise."""
     if not is_whole(value):
         raise PolinferError(f"{name} must be a whole number, got {shorten(repr(value))}")
     if value < least:
-        raise PolinferError(f"{name} must be at least {least}, got {value}")
+        raise PolinferError(f"{name} must be at least {least}, got {shorten(str(value))}")
+    most = MOST_OF.get(name, MOST)
+    if value > most:
+        raise PolinferError(f"{name} must be at most {most:,}, got {shorten(str(value), 40)}")
     return int(value)

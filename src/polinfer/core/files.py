@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -24,6 +25,8 @@ from polinfer.core.strict_json import parse_json
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
 _DIGEST = "polinfer digest"
+PART = ".part"
+"""Ends the names of files that are being written."""
 
 
 def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -34,15 +37,26 @@ def write_atomically(path: str | Path, write: Callable[[IO[bytes]], Any]) -> Non
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not tempfile: its files are readable by the owner alone.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         with temporary.open("wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a renaming last through a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def plain(value: Any) -> Any:

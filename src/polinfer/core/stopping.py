@@ -71,12 +71,8 @@ def stop_requested() -> str:
     stopper = _CURRENT.get()
     if stopper is None or not stopper.requested:
         return ""
-    reason, asked = stopper.requested, stopper
+    reason = stopper.requested
+    asked: Stopper | None = stopper
     while asked is not None:
         asked.answered, asked = asked.answered or reason, asked.outer
     return reason
-
-
-def may_stop() -> bool:
-    """Return whether somebody may ask to stop: steps should then be short."""
-    return _CURRENT.get() is not None

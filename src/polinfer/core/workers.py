@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +20,8 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.threads import cores_shared_by
 
 _GROWTH = int(2e9)  # bytes of compiled programs that a worker may gather
+_LOOK = 0.5  # seconds between looks at whether the owner is there
+_elsewhere: ContextVar[bool] = ContextVar("elsewhere", default=False)  # the workers are those of a cluster
 
 WorkerDiedError: type[Exception] = process_executor.TerminatedWorkerError
 """Raised when a process of this machine was killed; a cluster hands its work to another worker by itself."""
@@ -33,8 +40,12 @@ def workers(jobs: int = 1, cluster: str | None = None) -> Iterator[None]:
         backend = joblib.parallel_config(backend="dask", scheduler_host=cluster, n_jobs=-1)
     except (OSError, ValueError) as error:
         raise PolinferError(f"--cluster {cluster}: no Dask scheduler answers there ({error})") from None
-    with backend:
-        yield
+    token = _elsewhere.set(True)
+    try:
+        with backend:
+            yield
+    finally:
+        _elsewhere.reset(token)
 
 
 def spread(task: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -46,13 +57,29 @@ def spread(task: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> It
         # A worker that has grown too much is replaced by a fresh one.
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         run = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
-        yield from run(joblib.delayed(_in_worker)(task, given) for given in arguments)
+        owner = None if _elsewhere.get() else os.getpid()
+        yield from run(joblib.delayed(_in_worker)(task, given, owner) for given in arguments)
 
 
-def _in_worker(task: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _in_worker(task: Callable[..., Any], arguments: tuple[Any, ...], owner: int | None) -> Any:
     """Do a task in a worker, which need not be replaced for the sake of 300 MB.
 
     That is where joblib suspects a leak.  Compiled programs are none, and a fresh worker compiles them again.
     """
     process_executor._MAX_MEMORY_LEAK_SIZE = _GROWTH
+    if owner is not None and owner != os.getpid():
+        _end_with(owner)
     return task(*arguments)
+
+
+@cache
+def _end_with(owner: int) -> None:
+    """End this process soon after the one that it works for is gone, even in the middle of a computation."""
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    if os.getppid() == owner:
+        threading.Thread(target=watch, daemon=True).start()

@@ -95,7 +95,7 @@ def draw_prior(prior: Floats, chance: Floats) -> NDArray[np.int32]:
         drawn += chance >= cumulative[:, action, None]
     # Rounding may leave the last sum below one: an impossible action at the end is never drawn.
     last = prior.shape[1] - 1 - (prior[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum(drawn, last[:, None].astype(np.int32))
+    return np.asarray(np.minimum(drawn, last[:, None].astype(np.int32)))
 
 
 def check_policy(table: TabularMDP, policy: Floats | NDArray[np.integer], horizon: int) -> Floats:

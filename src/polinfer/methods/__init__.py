@@ -9,7 +9,7 @@ from polinfer.methods.exact import Exact, ExactConfig
 from polinfer.methods.inference import DEFAULT_METHOD, Request, infer, resolve
 from polinfer.methods.iwae import Iwae, IwaeConfig
 from polinfer.methods.particles import Particles, ParticlesConfig
-from polinfer.methods.registry import METHODS, method_named, read_config, register_method
+from polinfer.methods.registry import METHODS, list_methods, method_named, read_config, register_method
 from polinfer.methods.rollouts import Rollouts
 from polinfer.methods.sac import Sac
 from polinfer.methods.svi import Svi, SviConfig
@@ -40,6 +40,7 @@ __all__ = [
     "VsmcConfig",
     "WakeConfig",
     "infer",
+    "list_methods",
     "method_named",
     "read_config",
     "register_method",

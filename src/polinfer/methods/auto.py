@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from polinfer.annealing.config import TemperedConfig
-from polinfer.core.errors import PolinferError, TooLargeError, check_at_least
+from polinfer.core.errors import CostError, PolinferError, TooLargeError, check_at_least
 from polinfer.core.progress import Progress
 from polinfer.exact.enumeration import check_enumerable
 from polinfer.methods.base import Delegation, Method, Needs, need_table
@@ -43,6 +43,8 @@ class Auto(Method[AutoConfig]):
         """Return the method that fits, and why."""
         try:
             table = need_table(problem)
+        except CostError:
+            raise
         except PolinferError as error:
             return Delegation(WakeConfig(), f"wake, since there is no table ({error})")
         try:

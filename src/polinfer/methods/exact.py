@@ -12,6 +12,7 @@ from polinfer.core.progress import Progress, Report
 from polinfer.core.stopping import stop_requested
 from polinfer.exact.enumeration import DEFAULT_LIMIT, check_enumerable
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
+from polinfer.methods.cost import check_population
 from polinfer.methods.tempered import Tempered
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
@@ -56,6 +57,7 @@ class Exact(Method[ExactConfig]):
         """Refuse a problem that has too many policies."""
         super().check(problem, config, seed=seed, seeds=seeds)
         check_enumerable(need_table(problem), config.limit)
+        check_population(problem, config.top + config.samples)
 
     def run(
         self,

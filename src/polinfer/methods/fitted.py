@@ -14,6 +14,7 @@ from polinfer.exact.solution import Floats
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.fit import check_request, fit
 from polinfer.methods.base import Method, Needs
+from polinfer.methods.cost import check_network, check_sweeps
 from polinfer.methods.particles import estimand_of_worlds
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
@@ -63,7 +64,11 @@ class FittedMethod(Method[F]):
     def check(self, problem: Problem, config: F, *, seed: int, seeds: int) -> None:
         """Refuse what training cannot start with."""
         check_at_least("seeds", seeds, 1)
-        check_request(problem, config.training(), seed, seeds)
+        training = config.training()
+        check_request(problem, training, seed, seeds)
+        sweep = training.sweep
+        check_sweeps(problem, sweep.particles, sweep.worlds, training.sweeps, seeds)
+        check_network(training.width, training.depth, seeds)
 
     def run(
         self,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Progress, watching
+from polinfer.core.progress_bar import progress_bar
 from polinfer.core.stopping import stopping
 from polinfer.methods.base import Method
 from polinfer.methods.registry import make_config, method_named
@@ -14,6 +16,7 @@ from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
+from polinfer.problems.tabular.exploration.given import as_problem
 
 DEFAULT_METHOD = "auto"
 
@@ -24,7 +27,7 @@ def infer(
     *,
     seed: int = 0,
     seeds: int = 1,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     checkpoint: Checkpoint | None = None,
     time_limit: float | None = None,
     **fields: Any,
@@ -34,7 +37,8 @@ def infer(
     Parameters
     ----------
     problem
-        A JAX MDP, a table, or a simulator in plain Python; `polinfer list` says what each method needs.
+        A JAX MDP, a table, a simulator in plain Python, or a Gymnasium environment; `polinfer list` says what
+        each method needs.
     method
         A name from `polinfer list`, or a method's configuration, such as ``WakeConfig(sweeps=500)``.
     seed
@@ -42,7 +46,7 @@ def infer(
     seeds
         How many seeds to run at once, where the method can; they are one posterior with a seed axis.
     progress
-        Called with a `polinfer.Report` now and then.
+        Called with a `polinfer.Report` now and then; True shows a bar, in a terminal or in a notebook.
     checkpoint
         Where snapshots are kept, so that a run can be stopped and resumed; `polinfer.runs` has one for
         folders.
@@ -59,10 +63,13 @@ def infer(
     >>> [f"{p:.3f}" for p in posterior.action_probs(0)]
     ['0.269', '0.731']
     """
-    with watching(progress):
-        request = resolve(problem, method, **fields)
-        request.method.check(problem, request.config, seed=seed, seeds=seeds)
-    with stopping(time_limit):
+    problem = as_problem(problem)
+    with stopping(time_limit), ExitStack() as stack:
+        if isinstance(progress, bool):
+            progress = stack.enter_context(progress_bar(seeds)) if progress else None
+        with watching(progress):
+            request = resolve(problem, method, **fields)
+            request.method.check(problem, request.config, seed=seed, seeds=seeds)
         return run(problem, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
 
 

@@ -16,6 +16,7 @@ from polinfer.core.progress import Progress, Report
 from polinfer.core.stopping import stop_requested
 from polinfer.exact.solution import Floats
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
+from polinfer.methods.cost import check_precision, check_sweeps
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
 from polinfer.posterior.checkpoint import Checkpoint, Snapshot
 from polinfer.posterior.config import MethodConfig
@@ -105,6 +106,14 @@ class Particles(Method[ParticlesConfig]):
     def complete(self, problem: Problem, config: ParticlesConfig) -> ParticlesConfig:
         """Fill in what depends on how policies are weighed."""
         return config.filled()
+
+    def check(self, problem: Problem, config: ParticlesConfig, *, seed: int, seeds: int) -> None:
+        """Refuse what would take too long, or too much memory."""
+        super().check(problem, config, seed=seed, seeds=seeds)
+        settings = config.settings()
+        check_sweeps(problem, settings.sweep.particles, settings.sweep.worlds, settings.sweeps, 1)
+        if config.weights == "exact":
+            check_precision(problem)
 
     def run(
         self,

@@ -74,6 +74,18 @@ def register_method(method: Method[Any] | type[Method[Any]]) -> None:
     METHODS.add(made)
 
 
+def list_methods() -> dict[str, Method[Any]]:
+    """Return all methods by name: what each does is its `summary`, what it takes its `needs`.
+
+    Examples
+    --------
+    >>> import polinfer
+    >>> polinfer.list_methods()["exact"].summary
+    'Enumerate every deterministic policy: the posterior, exactly, for small problems.'
+    """
+    return dict(METHODS)
+
+
 def method_named(name: str) -> Method[Any]:
     """Return a method, or say which there are."""
     try:

@@ -6,6 +6,7 @@ from polinfer.annealing.pseudo_marginal import RolloutsConfig, rollout_posterior
 from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Progress, Report
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
+from polinfer.methods.cost import check_population
 from polinfer.methods.sampled import diagnose_sample
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.diagnostics import Diagnostic, fact
@@ -23,6 +24,11 @@ class Rollouts(Method[RolloutsConfig]):
     needs = Needs.TABLE
     whole_policies = True
     Config = RolloutsConfig
+
+    def check(self, problem: Problem, config: RolloutsConfig, *, seed: int, seeds: int) -> None:
+        """Refuse a population that does not fit into memory."""
+        super().check(problem, config, seed=seed, seeds=seeds)
+        check_population(problem, config.policies * config.islands)
 
     def run(
         self,

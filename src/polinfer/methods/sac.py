@@ -10,6 +10,7 @@ from polinfer.core.progress import Progress
 from polinfer.core.protocol import MDP, HasPrior, discount_of
 from polinfer.learning.fit import check_seeds
 from polinfer.methods.base import Method, Needs
+from polinfer.methods.cost import check_network, check_steps
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.diagnostics import Diagnostic, Severity, fact, warning
 from polinfer.posterior.estimand import Estimand, Target
@@ -41,6 +42,8 @@ class Sac(Method[SacConfig]):
                 "the problem with JAX (polinfer.MDP)"
             )
         check_shapes(problem)
+        check_steps(config.steps, config.buffer, config.batch, seeds)
+        check_network(config.width, config.depth, seeds)
         if config.autotune and isinstance(problem, HasPrior) and getattr(problem, "has_prior", True):
             raise PolinferError(
                 "autotune keeps a share of the uniform policy's entropy, which a prior has no use for; give "

@@ -16,6 +16,7 @@ from polinfer.core.workers import spread
 from polinfer.exact.joint import describe_sample
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
+from polinfer.methods.cost import check_population
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
 from polinfer.posterior.checkpoint import Checkpoint, Snapshot
 from polinfer.posterior.diagnostics import Diagnostic, fact
@@ -37,6 +38,11 @@ class Tempered(Method[TemperedConfig]):
     resumable = True
     whole_policies = True
     Config = TemperedConfig
+
+    def check(self, problem: Problem, config: TemperedConfig, *, seed: int, seeds: int) -> None:
+        """Refuse a population that does not fit into memory."""
+        super().check(problem, config, seed=seed, seeds=seeds)
+        check_population(problem, config.policies * config.islands)
 
     def run(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from polinfer.plots.picture import Picture
 from polinfer.plots.style import INK, PALETTE, SMALL_SIZE, TEXT_SIZE, style_axes
 
 _ERRORS = 2  # standard errors that a bar shows
@@ -22,7 +23,7 @@ def evidence_figure(record: dict[str, Any]) -> Figure | None:
     if lower is None or upper is None:
         return None
     bars = _estimates(record)
-    figure = Figure(figsize=(6.4, 0.9 + 0.32 * (1 + len(bars))), layout="constrained", facecolor="white")
+    figure = Picture(figsize=(6.4, 0.9 + 0.32 * (1 + len(bars))), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     style_axes(axes)
     axes.barh(
@@ -35,7 +36,7 @@ def evidence_figure(record: dict[str, Any]) -> Figure | None:
     axes.set_yticks(range(1 + len(bars)), ["interval", *(name for name, _, _ in bars)], fontsize=SMALL_SIZE)
     axes.set_xlabel(f"log Z; bars are {_ERRORS} standard errors", fontsize=TEXT_SIZE, color=INK)
     ends = [lower, upper, *(value + sign * _ERRORS * error for _, value, error in bars for sign in (-1, 1))]
-    margin = 0.06 * max(max(ends) - min(ends), 1e-6)
+    margin = 0.06 * max(max(ends) - min(ends), 1e-6 * max(1.0, *map(abs, ends)))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
     axes.set_ylim(-0.6, len(bars) + 0.6)
     axes.set_title(

@@ -1,15 +1,21 @@
-"""The shapes of a policy map: squares, frames and crosses, in units of cells."""
+"""The shapes of a policy map: squares, frames, crosses, arrows and letters, in units of cells."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.collections import PathCollection
+from matplotlib.font_manager import FontProperties
 from matplotlib.path import Path
+from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
 
 from polinfer.exact.solution import Floats
+from polinfer.plots.style import INK
 
 BEAM = 0.43  # the length of a beam of probability one
+_DOT = 0.08  # half the length of the shortest arrow
 _CHUNK = 256  # cells whose crosses are drawn as one shape
 # Right, up, down, left, as the actions; the normal is a quarter turn to the left of each.
 _DIRECTION = np.array([(1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-1.0, 0.0)])
@@ -59,6 +65,61 @@ def cross_path(centre: Floats, reach: Floats, hub: float, beam: float) -> Path:
     root, tip = middle + hub * direction, middle + reach[long][:, None] * direction
     beams = np.stack([root - side, tip - side, tip + side, root + side], axis=1)
     return _join(np.concatenate([squares(centre, hub), beams]))
+
+
+def arrows(policies: Floats, centre: Floats) -> PathCollection:
+    """Draw one white arrow a cell, for its most probable direction: for cells too small for crosses.
+
+    The arrow is as long as the action is probable; one quarter, which is nothing known, gives a dot.
+
+    Parameters
+    ----------
+    policies
+        ``[seeds, n, 4]`` probabilities of right, up, down, left; the mean over seeds is drawn.
+    centre
+        ``[n, 2]``
+    """
+    return arrow_collection(policies.mean(axis=0), centre, _DIRECTION)
+
+
+def arrow_collection(policy: Floats, centre: Floats, direction: Floats) -> PathCollection:
+    """Draw an arrow for the likeliest of some actions ``[n, D]`` in each cell, along its ``[D, 2]``."""
+    best = policy.argmax(axis=1)
+    chance = np.take_along_axis(policy, best[:, None], axis=1)
+    half = np.clip((chance - 0.25) / 0.75, 0.0, 1.0) * (BEAM - _DOT) + _DOT  # [n, 1]
+    along = direction[best]
+    side = np.stack([-along[:, 1], along[:, 0]], axis=-1)
+    head, shaft = np.minimum(0.26, 1.2 * half), 0.055
+    neck = half - head
+    points = [
+        (-half, -shaft),
+        (neck, -shaft),
+        (neck, -0.75 * head),
+        (half, 0.0),
+        (neck, 0.75 * head),
+        (neck, shaft),
+        (-half, shaft),
+    ]
+    corners = np.stack([centre + forth * along + aside * side for forth, aside in points], axis=1)
+    closed = np.concatenate([corners, corners[:, :1]], axis=1)
+    codes = np.array([Path.MOVETO, *[Path.LINETO] * 6, Path.CLOSEPOLY], np.uint8)
+    paths = [Path(closed.reshape(-1, 2), np.tile(codes, len(corners)))] if len(corners) else []
+    return PathCollection(paths, facecolors="white", linewidths=0.0, label="policy")
+
+
+def letters(
+    words: Sequence[str], centre: Floats, *, size: float, offset: tuple[float, float] = (0.0, 0.0)
+) -> PathCollection:
+    """Draw a letter in each cell, so that kinds of cells are told apart without colour."""
+    shapes = {
+        word: TextPath((0, 0), word, size=size, prop=FontProperties(weight="bold")) for word in set(words)
+    }
+    paths = []
+    for word, middle in zip(words, centre, strict=True):
+        extent = shapes[word].get_extents()
+        shift = middle + np.array(offset) - (np.asarray(extent.min) + np.asarray(extent.max)) / 2
+        paths.append(Path(shapes[word].vertices + shift, shapes[word].codes))
+    return PathCollection(paths, facecolors=INK, linewidths=0.0, alpha=0.85, label="marks")
 
 
 def squares(centre: Floats, half: float) -> Floats:

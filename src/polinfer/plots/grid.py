@@ -2,7 +2,8 @@
 
 A cell is grey (pavement), red (gravel), yellow (goal), green (swamp) or dark (wall); a black border marks a
 start.  The darker the middle of a cell, the more often it is visited.  The beams of the white cross are as
-long as the probabilities of their directions.
+long as the probabilities of their directions; on maps of more than 16 cells a side an arrow shows the most
+probable one.  Letters say what colours say: R gravel, W swamp, G goal.
 
 All is drawn in units of cells, so that a map looks the same at any size.
 """
@@ -19,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
-from polinfer.plots.crosses import cell_centres, crosses, frames, squares
+from polinfer.plots.crosses import arrows, cell_centres, crosses, frames, letters, squares
+from polinfer.plots.legend import Kind, add_legend
 from polinfer.plots.panels import PolicyPanel, check_panels, panel_figure
 from polinfer.plots.style import set_title
 from polinfer.problems.domains.gridworld import CELL_COLOURS, GridWorld
@@ -27,7 +29,15 @@ from polinfer.problems.tabular.table import TabularMDP
 
 DARKEST = 0.75  # the opacity of the middle of the most visited cell
 _MIDDLE = 0.35  # half the side of the middle part
-_LARGE = 16  # cells a side; beyond, borders are hairlines and marks are bolder
+_LARGE = 16  # cells a side; beyond, an arrow stands for the likeliest action, and borders are hairlines
+_KINDS = {
+    ".": Kind("pavement", CELL_COLOURS["."]),
+    "R": Kind("gravel", CELL_COLOURS["R"], "R"),
+    "W": Kind("swamp", CELL_COLOURS["W"], "W"),
+    "G": Kind("goal", CELL_COLOURS["G"], "G"),
+    "#": Kind("wall", CELL_COLOURS["#"]),
+    "S": Kind("start", CELL_COLOURS["S"], framed=True),
+}
 
 
 def by_cell(table: TabularMDP, grid: GridWorld, values: ArrayLike, *, axis: int | None = None) -> Floats:
@@ -87,12 +97,15 @@ def policy_map_figure(grid: GridWorld, panels: Sequence[PolicyPanel]) -> Figure:
     1
     """
     side = max(grid.width, grid.height)
-    # Inches: a 4x4 map is 2.4 wide, a 64x64 map 5.8, and none is larger than 16.
-    cell = min(max(min(0.6, 3.4 / side), 0.09), 16 / side)
+    # Inches: a 4x4 map is 2.4 wide, a 20x20 map 4.8, a 64x64 map 7.4, and none is larger than 16.
+    cell = min(max(min(0.6, 4.8 / side), 0.115), 16 / side)
     titles = [panel.title for panel in check_panels(panels)]
     figure, axes = panel_figure(titles, max(1.5, grid.width * cell), grid.height * cell)
     for ax, panel in zip(axes, panels, strict=True):
         draw_policy_map(ax, grid, panel.policy, panel.occupancy)
+    present = [kind for letter, kind in _KINDS.items() if (grid.letters == letter).any()]
+    mark = "arrow: likeliest action" if side > _LARGE else "beam: probability"
+    add_legend(figure, present, f"{mark}; darker: more visits")
     return figure
 
 
@@ -130,10 +143,21 @@ def draw_policy_map(
         list(squares(centre[dark], _MIDDLE)), facecolors=shade, linewidths=0.0, label="occupancy"
     )
     acting = ~terminal & ~wall & np.isfinite(policies).all(axis=(0, 2))
-    hub, beam = (0.065, 0.05) if large else (0.027, 0.027)
-    cross = crosses(policies[:, acting], centre[acting], hub=hub, beam=beam)
+    marked = np.isin(grid.letters, ["R", "G", "W"])
+    # In the corner, out of the way of the policy.
+    marks = letters(
+        [str(letter) for letter in grid.letters[marked]],
+        centre[marked],
+        size=0.42 if large else 0.24,
+        offset=(-0.24, 0.24) if large else (-0.36, 0.36),
+    )
+    cross = (
+        arrows(policies[:, acting], centre[acting])
+        if large
+        else crosses(policies[:, acting], centre[acting], hub=0.027, beam=0.027)
+    )
     start = frames(centre[grid.letters == "S"], 0.14 if large else 0.07)
-    for collection in (ground, middle, cross, start):
+    for collection in (ground, middle, marks, cross, start):
         collection.set_snap(False)  # snapping to pixels would round the lengths of short beams
         ax.add_collection(collection, autolim=False)
     ax.set(xlim=(0.5, grid.width + 0.5), ylim=(0.5, grid.height + 0.5), aspect="equal")

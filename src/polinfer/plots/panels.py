@@ -11,6 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats
+from polinfer.plots.picture import Picture
 from polinfer.plots.style import TITLE_SIZE, set_title, wrap_text
 
 PER_ROW = 4
@@ -45,7 +46,7 @@ def panel_figure(
     rows = -(-len(titles) // columns)
     size = (columns * (width + _GAP) + margin[0], rows * (height + above + _GAP + margin[1]))
     layout = ConstrainedLayoutEngine(w_pad=_GAP / 2, h_pad=_GAP / 2, wspace=0.0, hspace=0.0)
-    figure = Figure(figsize=size, layout=layout, facecolor="white")
+    figure = Picture(figsize=size, layout=layout, facecolor="white")
     axes = [figure.add_subplot(rows, columns, index + 1) for index in range(len(titles))]
     for ax, text in zip(axes, lines, strict=True):
         set_title(ax, text)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from polinfer.core.errors import PolinferError
 from polinfer.exact.distribution import ReturnDistribution
 from polinfer.plots.panels import panel_figure
+from polinfer.plots.picture import Picture
 from polinfer.plots.style import INK, PALETTE, SMALL_SIZE, TEXT_SIZE, line_colour, style_axes
 
 _TAIL = 1e-3  # the axis ends where this much is beyond it, for every method
@@ -36,7 +37,7 @@ def return_figure(distributions: Mapping[str, ReturnDistribution]) -> Figure:
     left = min(_quantile(d, _TAIL) for d in distributions.values())
     right = max(_quantile(d, 1 - _TAIL) for d in distributions.values())
     room = 0.04 * (right - left) or 0.5
-    figure = Figure(figsize=(5.8, 2.9), layout="constrained", facecolor="white")
+    figure = Picture(figsize=(5.8, 2.9), layout="constrained", facecolor="white")
     ax = figure.add_subplot()
     style_axes(ax)
     for index, (name, distribution) in enumerate(distributions.items()):

@@ -26,6 +26,7 @@ from polinfer.plots import (
     training_figure,
 )
 from polinfer.plots.certificate import evidence_figure
+from polinfer.plots.lattice import lattice_figure, lattice_of
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import Advising, Blackjack, GridWorld, Tireworld
@@ -55,6 +56,9 @@ def policy_figure(
         return tireworld_figure(mdp, table, panels)
     if isinstance(mdp, Advising):
         return advising_figure(mdp, table, panels)
+    lattice = lattice_of(table)
+    if lattice is not None:
+        return lattice_figure(table, lattice, panels)
     return policy_table_figure(table, panels)
 
 

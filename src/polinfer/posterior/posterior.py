@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from polinfer.core.display import Shown, viewer
 from polinfer.core.errors import PolinferError
 from polinfer.core.noise import as_uniform, query_words, seed_words
 from polinfer.core.protocol import MDP, State, invert_cumulative
@@ -26,7 +27,7 @@ from polinfer.problems.encoded import EncodedView
 from polinfer.problems.lookup import Lookup, native_action, split_observations
 from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
-from polinfer.smc.proposal import Proposal, log_proposal_of
+from polinfer.smc.proposal import Proposal, TableProposal, log_proposal_of
 
 
 class Chance(NamedTuple):
@@ -37,7 +38,7 @@ class Chance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Shown):
     """A posterior over deterministic policies, or several of them, one per seed.
 
     ``posterior[i]`` is the one of seed i; answers to questions about a state are means over seeds, and
@@ -119,6 +120,11 @@ class Posterior:
 
     def log_probs_by_seed(self, state: State) -> NDArray[np.float32]:
         """Return ``log q(.|state)`` for each seed, ``[seeds, A]``; -inf where an action is illegal."""
+        if isinstance(self.view, TabularMDP) and isinstance(self.proposal, TableProposal):
+            place = int(self._to_view(state))
+            return _masked_log_softmax(
+                np.asarray(self.proposal.rows)[:, place], self.view.legal_actions[place]
+            )
         return np.asarray(self._log_probs(self._to_view(state)))
 
     def sample_policy(self, seed: int, member: int = 0) -> SampledPolicy:
@@ -191,6 +197,10 @@ class Posterior:
         """Return the policies of all `states`, ``[seeds, S, A]``; None where the view is no table."""
         if not isinstance(self.view, TabularMDP):
             return None
+        if isinstance(self.proposal, TableProposal):
+            # NumPy: a program of its own for each table would take longer to compile than all else to show.
+            rows = _masked_log_softmax(np.asarray(self.proposal.rows), self.view.legal_actions)
+            return np.asarray(np.exp(rows))
         states = jnp.arange(self.view.num_states)
         probs: NDArray[np.float32] = np.exp(np.asarray(jax.vmap(self._log_probs, out_axes=1)(states)))
         return probs
@@ -235,6 +245,18 @@ class Posterior:
             return jnp.asarray(self._lookup.rows(state)[0])
         return state
 
+    def plot(self) -> Any:
+        """Draw the policy, as its domain draws policies: a `matplotlib.figure.Figure`."""
+        return viewer().plot(self)
+
+    def to_frame(self) -> Any:
+        """Return the action probabilities as a pandas data frame, which is an optional dependency."""
+        return viewer().to_frame(self)
+
+    def to_arviz(self) -> Any:
+        """Return drawn policies and their ``J`` for arviz, islands as chains; an optional dependency."""
+        return viewer().to_arviz(self)
+
     def save(self, folder: str | Path) -> None:
         """Write this posterior into `folder`; `polinfer.load` reads it back."""
         save(self, folder)
@@ -250,6 +272,13 @@ class Posterior:
             Open the page; its address is printed in any case.
         """
         the_viewer()(self, port=port, open_browser=open_browser)
+
+
+def _masked_log_softmax(logits: NDArray[np.float32], legal: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return logarithms of probabilities ``[..., A]``; -inf where an action is illegal."""
+    kept = np.where(legal, logits, -np.inf).astype(np.float32)
+    shifted = kept - kept.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)), np.float32)
 
 
 @dataclass(frozen=True)

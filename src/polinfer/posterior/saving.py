@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,7 @@ from polinfer.core.protocol import EnumerableMDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.trace import Trace
 from polinfer.problems.domains import GridWorld
-from polinfer.problems.registry import Problem, make, spec_of
+from polinfer.problems.registry import Problem, list_schemes, make, spec_of
 from polinfer.problems.tabular import TabularMDP, load_table, save_table
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ class RunConfig(msgspec.Struct, forbid_unknown_fields=True):
     seeds: int
     problem: dict[str, Any]
     reason: str = ""
+    made_by: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def made_by() -> dict[str, str]:
+    """Return what the last digits of an answer may depend on."""
+    return {"jax": version("jax"), "machine": f"{platform.system()} {platform.machine()}"}
 
 
 class DescribedProblem(msgspec.Struct):
@@ -124,9 +131,9 @@ def remake_problem(
 
 
 def _named_code(wanted: DescribedProblem) -> Iterator[str]:
-    """Yield what names code to import: ``module:thing`` behind a scheme, or anywhere in the options."""
-    address = wanted.domain.partition(":")[2]
-    if ":" in address or address.endswith(".py"):
+    """Yield what names code to import: ``file.py:Class``, ``module:thing`` behind a scheme or in options."""
+    scheme, colon, address = wanted.domain.partition(":")
+    if colon and (scheme not in list_schemes() or ":" in address or ".py" in address):
         yield wanted.domain
 
     def inside(value: Any) -> Iterator[str]:
@@ -156,6 +163,7 @@ def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reas
         seeds=seeds,
         problem=describe_problem(mdp),
         reason=reason,
+        made_by=made_by(),
     )
 
 

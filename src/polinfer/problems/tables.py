@@ -8,6 +8,7 @@ from typing import NamedTuple
 from polinfer.core.errors import TooLargeError
 from polinfer.core.protocol import MDP, EnumerableMDP
 from polinfer.problems.tabular import TabularMDP, tabulate
+from polinfer.problems.tabular.ending import shorten_horizon
 from polinfer.problems.tabular.exploration import Exploration, exploration_of
 
 TABLE_LIMIT = 4096
@@ -32,7 +33,7 @@ def table_of(mdp: MDP, limit: int = TABLE_LIMIT) -> TabularMDP | None:
         table = tabulate(mdp, limit)
     except TooLargeError:
         return None
-    return table if table.num_states <= limit else None
+    return shorten_horizon(table) if table.num_states <= limit else None
 
 
 def shared_table(mdp: object) -> TabularMDP:
@@ -41,13 +42,13 @@ def shared_table(mdp: object) -> TabularMDP:
     A problem that does not list its outcomes is explored, once.
     """
     if isinstance(mdp, TabularMDP):
-        return mdp
+        return shorten_horizon(mdp)
     if not isinstance(mdp, EnumerableMDP):
         return _explored(mdp, exploration_of(mdp))
     known = table_of(mdp)
-    return tabulate(mdp) if known is None else known
+    return shorten_horizon(tabulate(mdp)) if known is None else known
 
 
 @lru_cache(maxsize=16)
 def _explored(problem: object, options: Exploration) -> TabularMDP:
-    return tabulate(problem)
+    return shorten_horizon(tabulate(problem))

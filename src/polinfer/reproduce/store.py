@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,15 @@ class Store:
         write_atomically(self._path(unit), lambda file: file.write(data))
         shutil.rmtree(self.scratch(unit), ignore_errors=True)
         lock_of(self.scratch(unit)).unlink(missing_ok=True)
+
+    def clear(self, units: Iterable[Unit]) -> None:
+        """Clear away what finished units were worked on with, and the folder for that once it is empty."""
+        for unit in units:
+            if self._path(unit).exists():
+                shutil.rmtree(self.scratch(unit), ignore_errors=True)
+                lock_of(self.scratch(unit)).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.folder / SCRATCH).rmdir()
 
     def _path(self, unit: Unit) -> Path:
         return self.folder / UNITS / f"{unit.key}.safetensors"

@@ -28,6 +28,7 @@ from polinfer.reproduce.problems import table_for
 from polinfer.reproduce.store import Outcome, Times, lock_of
 from polinfer.reproduce.unit import Unit
 from polinfer.runs.folder import infer_in_folder
+from polinfer.runs.lock import release_all, remove_parts
 
 PROGRESS = "progress.json"
 _UNITS_KEPT = 24  # whose programs a worker keeps
@@ -56,6 +57,7 @@ class Failed(NamedTuple):
 
     unit: Unit
     reason: str
+    again: bool = False  # worth another attempt
 
 
 def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Failed:
@@ -79,6 +81,10 @@ def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Faile
             return _timed(unit, scratch, owner)
     except PolinferError as error:
         return Failed(unit, str(error))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return Failed(unit, "there was not enough memory", again=True)
     finally:
         _optimise(True)
         _forget_programs()
@@ -166,7 +172,11 @@ def _alone(scratch: Path) -> Iterator[None]:
     with lock_of(scratch).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         scratch.mkdir(exist_ok=True)
-        yield
+        remove_parts(scratch)
+        try:
+            yield
+        finally:
+            release_all()
 
 
 def _leave_if_orphaned(owner: int | None) -> None:

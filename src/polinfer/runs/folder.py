@@ -31,11 +31,13 @@ from polinfer.posterior.saving import (
     TABLE,
     RunConfig,
     describe_run,
+    made_by,
     read_config,
     write_config,
 )
 from polinfer.problems.registry import Problem
 from polinfer.runs.checkpoint import BLOCKS, CHECKPOINT, METRICS, FolderCheckpoint
+from polinfer.runs.lock import hold
 
 SUMMARY = "summary.json"
 FIGURES = ("policy.png", "returns.png", "training.png", "certificate.png")
@@ -64,6 +66,7 @@ def choose_folder(wanted: Path | None, stem: str, overwrite: bool) -> Path:
         names = (Path("runs") / (stem if n == 1 else f"{stem}-{n}") for n in range(1, 1_000_000))
         return next(path for path in names if not path.exists())
     check_free(wanted, overwrite)
+    hold(wanted, BLOCKS)
     # Only what a run writes is removed: the folder may hold other things of the user's.
     for name in RUN_FILES:
         (wanted / name).unlink(missing_ok=True)
@@ -97,6 +100,8 @@ def infer_in_folder(
     asked = describe_run(mdp, config, seed, seeds, request.reason)
     if resume:
         _check_same(read_config(folder), asked, chosen, folder)
+    hold(folder, BLOCKS)
+    if resume:
         # A run that was asked to stop has an answer and a checkpoint.
         if (folder / POLICY).exists() and not (folder / CHECKPOINT).exists():
             return load(folder, mdp)
@@ -109,6 +114,19 @@ def infer_in_folder(
     if checkpoint is not None and not stopper.answered:
         checkpoint.remove()
     return posterior
+
+
+def other_circumstances(folder: Path) -> str | None:
+    """Say where a run was started on another machine or with other versions: its bits may then differ."""
+    found, now = read_config(folder).made_by, made_by()
+    changed = [
+        f"{name} {found[name]}, now {now[name]}" for name in now if found.get(name, now[name]) != now[name]
+    ]
+    if not changed:
+        return None
+    return (
+        f"the run was started with {'; '.join(changed)}: its last digits may differ from an undisturbed run's"
+    )
 
 
 def _check_same(found: RunConfig, asked: RunConfig, method: Method[Any], folder: Path) -> None:

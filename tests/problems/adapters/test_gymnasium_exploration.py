@@ -132,6 +132,16 @@ def test_evaluation_and_files(ferry, tmp_path):
     assert read.view == posterior.view
 
 
+def test_an_environment_itself_will_do():
+    env = gymnasium.wrappers.TimeLimit(Ferry(), 12)
+    table = polinfer.tabulate(env, draws=10)
+    assert table.horizon == 12
+    posterior = polinfer.infer(env, "wake", sweeps=1, particles=2, worlds=1)
+    assert polinfer.evaluate(env, posterior, episodes=3).episodes == 3
+    copied = posterior.mdp._store.blank()  # the problem that hangs on an environment is not copied with it
+    assert "_polinfer_problem" not in vars(copied)
+
+
 def test_several_actions_at_once_are_flattened():
     class Both(Ferry):
         action_space = spaces.MultiDiscrete([2, 3])

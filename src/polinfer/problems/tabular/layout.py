@@ -12,6 +12,8 @@ from polinfer.core.errors import TableError
 from polinfer.core.protocol import Ending
 from polinfer.problems.tabular.rows import OutcomeRows, resolve_states
 
+MOST_REWARD = 1e100
+"""The largest size of a reward: with larger ones, returns and their squares overflow."""
 SUCCESS_OR_FAILURE = (Ending("failure", False), Ending("success", True))
 
 
@@ -106,6 +108,10 @@ def lay_out(
     )
     used &= rows.probability > 0
     refuse(used & ~np.isfinite(rows.reward), lambda i: f"reward is {rows.reward[i]}, write a number")
+    refuse(
+        used & (np.abs(np.where(used, rows.reward, 0.0)) > MOST_REWARD),
+        lambda i: f"reward is {rows.reward[i]:.6g}, beyond {MOST_REWARD:g}: sums of such numbers overflow",
+    )
     at_end = used & absorbing[rows.state]
     refuse(
         at_end & (rows.successor != rows.state),

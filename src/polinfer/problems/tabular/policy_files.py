@@ -9,7 +9,7 @@ names.  Nothing in a file is ever executed.
 from __future__ import annotations
 
 import csv
-import json
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.core.errors import TableError, is_number
+from polinfer.core.errors import PolinferError, TableError, is_number, shorten
+from polinfer.core.files import read_regular
+from polinfer.core.strict_json import parse_json
 from polinfer.problems.tabular.rows import resolve_index
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -41,17 +43,19 @@ def read_policy(path: str | Path, table: TabularMDP) -> NDArray[np.float64]:
         )
     try:
         contents = _READERS[path.suffix](path)
-    except FileNotFoundError:
-        raise TableError(f"{path}: no such file") from None
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
+    except PolinferError as error:
+        raise TableError(str(error)) from None
     except Exception as error:  # zlib, zipfile, json, csv and NumPy raise about everything on a damaged file
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = shorten(str(error)) or type(error).__name__
         raise TableError(f"{path}: not a readable {path.suffix} file ({reason})") from error
     try:
         return as_probabilities(contents, table)
     except TableError as error:
         raise TableError(f"{path}: {error}") from None
+    except (ValueError, OverflowError) as error:  # ragged lists, numbers that are too large
+        raise TableError(f"{path}: {shorten(str(error))}") from error
 
 
 def as_probabilities(given: Any, table: TabularMDP) -> NDArray[np.float64]:
@@ -107,21 +111,25 @@ def _checked(probs: NDArray[np.float64], table: TabularMDP) -> NDArray[np.float6
 
 def _from_mapping(given: Mapping[Any, Any], table: TabularMDP) -> NDArray[np.float64]:
     probs = np.zeros((table.num_states, table.num_actions))
-    named = np.array(table.absorbing)
+    named, seen = np.array(table.absorbing), np.zeros(table.num_states, np.bool_)
     for key, choice in given.items():
         state = _index("state", key, table.state_names)
-        named[state] = True
+        if seen[state]:
+            raise TableError(f"state {table.state_names[state]!r} is there twice")
+        seen[state] = named[state] = True
         if isinstance(choice, Mapping):
             for action, share in choice.items():
                 if not is_number(share):
-                    raise TableError(f"state {table.state_names[state]!r}: {share!r} is not a probability")
+                    raise TableError(
+                        f"state {table.state_names[state]!r}: {shorten(repr(share))} is not a probability"
+                    )
                 probs[state, _index("action", action, table.action_names)] += float(share)
         elif isinstance(choice, list | tuple | np.ndarray):
             row = np.asarray(choice)
             if row.shape != (table.num_actions,) or row.dtype.kind not in "fiu":
                 raise TableError(
                     f"state {table.state_names[state]!r} needs {table.num_actions} probabilities, "
-                    f"got {choice!r}"
+                    f"got {shorten(repr(choice))}"
                 )
             probs[state] = row
         else:
@@ -139,7 +147,7 @@ def _index(what: str, key: Any, names: tuple[str, ...]) -> int:
 
 
 def _read_array(path: Path) -> Any:
-    with path.open("rb") as file:
+    with io.BytesIO(read_regular(path)) as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             return loaded
@@ -151,7 +159,7 @@ def _read_array(path: Path) -> Any:
 
 
 def _read_json(path: Path) -> Any:
-    contents = json.loads(path.read_text(encoding="utf-8"))
+    contents = parse_json(read_regular(path).decode("utf-8"))
     if isinstance(contents, dict) and set(contents) == {"policy"}:
         return contents["policy"]
     return contents
@@ -159,7 +167,7 @@ def _read_json(path: Path) -> Any:
 
 def _read_csv(path: Path) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
+    with io.StringIO(read_regular(path).decode("utf-8"), newline="") as file:
         rows = csv.DictReader(file)
         if not {"state", "action"} <= set(rows.fieldnames or ()):
             raise TableError("needs the columns state and action, and probability where it is stochastic")
@@ -170,7 +178,7 @@ def _read_csv(path: Path) -> dict[str, dict[str, float]]:
             try:
                 found[state][action] = float(share)
             except ValueError:
-                raise TableError(f"line {number}: {share!r} is not a probability") from None
+                raise TableError(f"line {number}: {shorten(repr(share))} is not a probability") from None
     return found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from polinfer.core.display import Shown
 from polinfer.core.errors import TableError, check_at_least, check_finite
 from polinfer.core.protocol import (
     Ending,
@@ -25,7 +26,13 @@ from polinfer.core.protocol import (
     sample_start,
 )
 from polinfer.problems.tabular.arrays import Layout, find_absorbing, read_form
-from polinfer.problems.tabular.layout import check_draws, check_legal, endings_from_success, lay_out
+from polinfer.problems.tabular.layout import (
+    MOST_REWARD,
+    check_draws,
+    check_legal,
+    endings_from_success,
+    lay_out,
+)
 from polinfer.problems.tabular.rows import (
     OutcomeRows,
     resolve_initial,
@@ -39,7 +46,7 @@ MAX_PAIRS = 1 << 28
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class TabularMDP:
+class TabularMDP(Shown):
     """An MDP whose states are the numbers ``0 .. S-1``.
 
     Parameters
@@ -413,6 +420,9 @@ class TabularMDP:
         scale = check_finite("reward_scale", reward_scale)
         steps = self.horizon if horizon is None else check_at_least("horizon", horizon, 1)
         share = self.discount if discount is None else check_discount(discount)
+        largest = float(np.abs(self.reward).max(initial=0.0)) * abs(scale)
+        if not largest <= MOST_REWARD:
+            raise TableError(f"reward_scale makes a reward of {largest:.3g}, beyond {MOST_REWARD:g}")
         table = self._changed(horizon=steps, reward=self.reward * scale, discount=share)
         return table if prior is None else table._with_prior(prior)
 

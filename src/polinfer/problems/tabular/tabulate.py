@@ -23,6 +23,7 @@ from polinfer.core.protocol import (
     discount_of,
 )
 from polinfer.problems.tabular.exploration import exploration_of, explore_problem
+from polinfer.problems.tabular.exploration.given import as_problem
 from polinfer.problems.tabular.rows import OutcomeRows
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -86,6 +87,7 @@ def tabulate(
     >>> table.num_states, table.state_names[0], table.action_names
     (6, '(1,2)', ('right', 'up', 'down', 'left'))
     """
+    mdp = as_problem(mdp)
     if isinstance(mdp, TabularMDP):
         return mdp
     if not isinstance(mdp, EnumerableMDP) or identity is not None:

@@ -82,8 +82,8 @@ def _source(module: Any) -> str:
     """Return a module's version where it is installed, and a hash of its and its neighbours' files else."""
     top = module.__name__.partition(".")[0]
     path = getattr(module, "__file__", None)
-    if path is None:
-        return str(module.__name__)
+    if path is None or top in sys.stdlib_module_names:
+        return f"{module.__name__} {sys.version}"
     if "site-packages" in Path(path).parts:
         with contextlib.suppress(PackageNotFoundError, KeyError, IndexError):
             return f"{module.__name__} {version(_distributions()[top][0])}"

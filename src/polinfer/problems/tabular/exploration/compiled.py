@@ -25,7 +25,8 @@ class CompiledSource:
     compiled = True
     chunk = 512
 
-    def __init__(self, mdp: MDP, seed: int) -> None:
+    def __init__(self, mdp: MDP, seed: int, ways: int = _WAYS) -> None:
+        self._ways = ways
         self.mdp, self.num_actions, self.horizon = mdp, mdp.num_actions, mdp.horizon
         self._key, self._calls = jax.random.key(seed), 0
         self._numbers: dict[bytes, int] = {}
@@ -185,7 +186,7 @@ class CompiledSource:
             if number == len(self._identities):
                 self._identities.append(rows[i])
                 self._reps.append([[np.asarray(leaf[i]) for leaf in leaves]])
-            elif len(self._reps[number]) < _WAYS:
+            elif len(self._reps[number]) < self._ways:
                 own = [np.asarray(leaf[i]) for leaf in leaves]
                 if not any(_equal(own, other) for other in self._reps[number]):
                     self._reps[number].append(own)

@@ -43,17 +43,29 @@ def joined(parts: list[Drawn]) -> Drawn:
     return whole.take(first)._replace(number=np.add.reduceat(whole.number, first))
 
 
-def estimate(drawn: Drawn, num_actions: int) -> tuple[OutcomeRows, NDArray[np.int64]]:
+def estimate(
+    drawn: Drawn, num_actions: int, *, by_way: bool = False
+) -> tuple[OutcomeRows, NDArray[np.int64]]:
     """Return the shares of the outcomes as probabilities, and the number of draws ``[S * A]`` of each pair.
 
     A reward that takes many values for one successor is kept by a few: means of equally many draws each.
+    With `by_way` every representative of a state counts alike, and where there are several, they are the
+    draws: what two draws of one representative have in common may be what is hidden.
     """
     pair = drawn.state * num_actions + drawn.action
-    total = np.bincount(pair, drawn.number)
+    weight = drawn.number.astype(np.float64)
+    if by_way:
+        _, way = np.unique(np.stack([pair, drawn.way], axis=1), axis=0, return_inverse=True)
+        way = way.ravel()
+        _, first = np.unique(way, return_index=True)
+        ways = np.bincount(pair[first], minlength=int(pair.max(initial=-1)) + 1)
+        several = ways[pair] > 1
+        weight = np.where(several, weight / np.bincount(way, weight)[way], weight)
+    total = np.bincount(pair, weight)
     link = np.stack([pair, drawn.successor], axis=1)
     # `drawn` is ordered by way before successor; here ways are taken together.
     order = np.lexsort((drawn.reward, link[:, 1], link[:, 0]))
-    link, reward, count = link[order], drawn.reward[order], drawn.number[order].astype(np.float64)
+    link, reward, count = link[order], drawn.reward[order], weight[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (link[1:] != link[:-1]).any(axis=1)
     group = np.cumsum(new) - 1
@@ -76,4 +88,4 @@ def estimate(drawn: Drawn, num_actions: int) -> tuple[OutcomeRows, NDArray[np.in
     exact = np.where(number[group[first]] > _REWARDS, mean, reward[first])
     owner, successor = link[first, 0], link[first, 1]
     rows = OutcomeRows(owner // num_actions, owner % num_actions, successor, mass / total[owner], exact)
-    return rows, total.astype(np.int64)
+    return rows, np.round(total).astype(np.int64)

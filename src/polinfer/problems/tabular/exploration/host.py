@@ -19,6 +19,7 @@ from polinfer.problems.tabular.exploration.source import Described
 from polinfer.problems.tabular.table import TabularMDP
 
 _WAYS, _START_WAYS = 4, 8  # representatives that are kept of a state, and of one to start in
+MANY_WAYS = 32  # where they are averaged over
 _FEATURES = 1 << 24  # numbers of all states together
 _PLAIN = (int, float, str, bytes, bool, tuple, frozenset, type(None))  # hold nothing but what they compare
 
@@ -32,9 +33,9 @@ class HostSource:
     compiled = False
     chunk = 1
 
-    def __init__(self, simulator: Simulator, seed: int, identity: Any = None) -> None:
+    def __init__(self, simulator: Simulator, seed: int, identity: Any = None, ways: int = _WAYS) -> None:
         self.simulator, self.num_actions, self.horizon = simulator, simulator.num_actions, simulator.horizon
-        self._identity = identity
+        self._identity, self._ways = identity, ways
         self._random = random.Random(f"{seed}/exploration")
         self._keep = random.Random(f"{seed}/representatives")
         self._numbers: dict[tuple[Any, bool], int] = {}
@@ -160,7 +161,7 @@ class HostSource:
         if origin in self._origins[number]:
             return
         reps, origins = self._reps[number], self._origins[number]
-        if len(reps) < (_START_WAYS if number in self._starts else _WAYS):
+        if len(reps) < max(self._ways, _START_WAYS if number in self._starts else _WAYS):
             reps.append(state)
             origins.append(origin)
         elif (place := self._keep.randrange(self._arrivals[number])) and place < len(reps):

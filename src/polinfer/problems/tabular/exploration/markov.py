@@ -140,6 +140,7 @@ def refuse(source: Source, difference: Difference) -> NotMarkovError:
             f"different things{sure}"
         )
     return NotMarkovError(
-        f"what is seen is not Markov: {what}; tell such states apart (identity=, or a wrapper that shows "
-        "what is hidden), or tabulate what is seen nevertheless with markov='ignore' (--markov ignore)"
+        f"what is seen is not the whole state, so it may not be Markov: {what}; tell such states apart "
+        "(identity=, or a wrapper that shows what is hidden), or average over what is hidden with "
+        "markov='ignore' (--markov ignore)"
     )

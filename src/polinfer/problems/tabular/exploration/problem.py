@@ -12,7 +12,7 @@ from polinfer.core.progress import Progress, current_progress
 from polinfer.core.protocol import MDP
 from polinfer.problems.tabular.exploration import cache
 from polinfer.problems.tabular.exploration.compiled import CompiledSource
-from polinfer.problems.tabular.exploration.host import HostSource, with_known_states
+from polinfer.problems.tabular.exploration.host import MANY_WAYS, HostSource, with_known_states
 from polinfer.problems.tabular.exploration.options import Exploration
 from polinfer.problems.tabular.exploration.search import explore
 from polinfer.problems.tabular.exploration.source import Source
@@ -41,14 +41,15 @@ def _explore(
     problem: Any, options: Exploration, identity: Callable[[Any], Any] | None, watcher: Progress | None
 ) -> TabularMDP:
     source: Source
+    ways = {"ways": MANY_WAYS} if options.markov == "ignore" else {}
     if isinstance(problem, MDP):
         if identity is not None:
             raise PolinferError("identity= is for simulators in plain Python; a JAX problem has identity()")
         # Single precision, as the problem is simulated.
         with jax.enable_x64(False):
-            return explore(CompiledSource(problem, options.seed), options, watcher)
+            return explore(CompiledSource(problem, options.seed, **ways), options, watcher)
     check_simulator(problem)
-    source = HostSource(problem, options.seed, identity)
+    source = HostSource(problem, options.seed, identity, **ways)
     return explore(source, options, watcher)
 
 

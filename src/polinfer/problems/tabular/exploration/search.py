@@ -89,9 +89,7 @@ class _Search:
         self.spent += int(drawn.number.sum())
 
     def _check(self, states: range) -> None:
-        """Refuse states whose representatives differ beyond chance."""
-        if self.options.markov == "ignore":
-            return
+        """Refuse states whose representatives differ beyond chance, or average over them if so asked."""
         source = self.source
         new = [
             state
@@ -105,6 +103,9 @@ class _Search:
             self.checked[state] = source.ways(state)
             for action in range(source.num_actions):
                 chance[row, action] = not self.sure.get((state, action), False)
+        if self.options.markov == "ignore":
+            self._draw_all_ways(new)
+            return
         screen = max(_SCREEN, self.draws // 16)
         parts, difference = check_alike(source, np.array(new, np.int64), chance, screen)
         if difference is not None:
@@ -120,6 +121,20 @@ class _Search:
             )
             self.parts.append(part.take(keep))
             self.spent += int(part.number.sum())
+        self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
+
+    def _draw_all_ways(self, states: list[int]) -> None:
+        """Draw from every representative of some states: what is hidden is then averaged over."""
+        rows = [
+            (state, action, way)
+            for state in states
+            for action in np.nonzero(self.source.legal(state))[0].tolist()
+            for way in range(self.source.ways(state))
+        ]
+        asked = np.array(rows, np.int64)
+        drawn, _ = self.source.sample(asked[:, :2], np.full(len(asked), _SCREEN, np.int64), asked[:, 2])
+        self.parts.append(drawn)
+        self.spent += int(drawn.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
 
     def _add_where_it_matters(self, starts: dict[int, int], left: int) -> None:
@@ -152,7 +167,7 @@ class _Search:
     def _table(self, starts: dict[int, int], *, describe: bool) -> TabularMDP:
         source, count = self.source, len(self.source)
         drawn = joined(self.parts)
-        rows, total = estimate(drawn, source.num_actions)
+        rows, total = estimate(drawn, source.num_actions, by_way=self.options.markov == "ignore")
         absorbing = np.array([source.is_terminal(state) for state in range(count)])
         legal = np.array([source.legal(state) for state in range(count)])
         legal[absorbing] = True
@@ -161,8 +176,9 @@ class _Search:
         flat = np.zeros(count * source.num_actions, np.int32)
         flat[: len(total)] = total
         draws = flat.reshape(count, source.num_actions)
+        several = np.bincount(rows.state * source.num_actions + rows.action, minlength=draws.size) > 1
         for (state, action), sure in self.sure.items():
-            if sure:
+            if sure and not several[state * source.num_actions + action]:
                 draws[state, action] = 0
         # One start that came every time is taken as certain.
         first = int(initial.sum()) if len(starts) > 1 else 0

@@ -1,0 +1,87 @@
+"""Any terminal: each environment works, or ends in one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import polinfer
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("environments") / "run"
+    polinfer.infer(polinfer.make("gridworld/ablation", horizon=3), "exact").save(folder)
+    return folder
+
+
+def explain(
+    run: Path, *, without: tuple[str, ...] = (), shell: str = "", **changed: str
+) -> tuple[int, str, str]:
+    words = f"'{sys.executable}' -m polinfer explain '{run}' {shell}"
+    kept = {name: value for name, value in os.environ.items() if name not in without}
+    done = subprocess.run(["bash", "-c", words], env={**kept, **changed}, capture_output=True, check=False)
+    said = done.stderr.decode(errors="replace")
+    assert "Traceback" not in said
+    return done.returncode, done.stdout.decode(errors="replace"), said
+
+
+C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+WORKS: dict[str, dict[str, object]] = {
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "no locale": C,
+    "no columns": {"COLUMNS": "0", "TERM": "dumb", "without": ("HOME",)},
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["ascii", *(pytest.param(name, marks=pytest.mark.slow) for name in WORKS if name != "ascii")]
+)
+def test_it_prints_in_any_environment(name: str, run: Path) -> None:
+    code, out, _ = explain(run, **WORKS[name])  # type: ignore[arg-type]
+    assert code == 0
+    assert "toss-up" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"COLUMNS": "1"},
+        {"COLUMNS": "20"},
+        {"COLUMNS": "many"},
+        {"HOME": "/nonexistent"},
+        {"PYTHONWARNINGS": "error"},
+        {"PYTHONOPTIMIZE": "2"},
+        {"JAX_ENABLE_X64": "1"},
+        {"JAX_COMPILATION_CACHE_DIR": "/proc/none"},
+        {"NO_COLOR": "1", "TERM": ""},
+    ],
+    ids=str,
+)
+def test_it_works_in_odd_environments(changed: dict[str, str], run: Path) -> None:
+    assert explain(run, **changed)[0] == 0
+
+
+def test_a_platform_that_is_not_there_is_one_sentence(run: Path) -> None:
+    code, out, said = explain(run, JAX_PLATFORMS="cuda")
+    assert (code, out) == (2, "")
+    assert (
+        said == "polinfer: JAX cannot use the platform 'cuda' here; unset JAX_PLATFORMS, or set it to cpu\n"
+    )
+
+
+@pytest.mark.slow
+def test_closed_and_full_outputs(run: Path) -> None:
+    assert explain(run, shell=">&-")[0] == 0
+    assert explain(run, shell="2>&-")[0] == 0
+    code, out, said = explain(run, shell="| head -1")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert "Error" not in said
+    code, _, said = explain(run, shell="> /dev/full")
+    assert code == 2
+    assert said.splitlines()[-1].startswith("polinfer: No space left on device; make room")
