@@ -35,7 +35,7 @@ def learned(table: Any, policies: np.ndarray, method: str = "sac", **settings: A
 
 
 def trace_of_alpha(alpha: float, seeds: int) -> Trace:
-    return Trace("steps", np.array([7]), {"alpha": np.full((1, seeds), alpha, np.float32)})
+    return Trace("steps", np.array([SacConfig().steps]), {"alpha": np.full((1, seeds), alpha, np.float32)})
 
 
 POLICIES = np.array(

@@ -213,7 +213,7 @@ def test_the_trace_tells_how_learning_went(alone: polinfer.Posterior) -> None:
         ({"particles": 5}, "method 'sac' has no setting 'particles'"),
         ({"steps": 100, "learning_starts": 100}, "learning_starts 100 leaves nothing of 100 steps"),
         ({"steps": 0}, "steps must be at least 1"),
-        ({"steps": 2_000_000_000}, "steps must be at most 1,000,000,000, got 2,000,000,000"),
+        ({"steps": 2_000_000_000}, "steps must be at most 1,000,000,000, got 2000000000"),
         ({"batch": 0}, "batch must be at least 1"),
         ({"buffer": 2.5}, "buffer must be a whole number"),
         ({"critic_rate": 0.0}, "critic_rate must be above zero"),
@@ -237,8 +237,8 @@ def test_a_simulator_in_plain_python_is_refused_by_what_cannot_play_it() -> None
     with pytest.raises(PolinferError, match="method 'sac' is compiled and cannot play a simulator") as caught:
         polinfer.infer(plain, "sac", steps=100)
     assert "\n" not in str(caught.value)
-    with pytest.raises(PolinferError, match="cannot be written out as a table"):
-        polinfer.infer(plain, "exact")
+    # What wants a table explores one.
+    assert polinfer.infer(plain, "exact").view.is_estimated
 
 
 def test_presets_are_cleanrls() -> None:

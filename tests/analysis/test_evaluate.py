@@ -74,14 +74,14 @@ def test_posteriors_that_share_a_program_keep_their_own_policies(stepwise: polin
 
 
 def test_posteriors_of_one_problem_share_their_programs() -> None:
-    for make in (_make_simulator, _make_log_probs, _make_commit):
+    for make in (_make_simulator, _make_commit):
         make.cache_clear()
     for rows in (ROWS, ROWS[:, :, ::-1]):
         one = replace(POSTERIOR, proposal=TableProposal(np.asarray(rows)))  # type: ignore[arg-type]
         polinfer.evaluate(GRID, one, episodes=10)
         one.action_probs(0)
         one.sample_policy(3)(0)
-    for make in (_make_simulator, _make_log_probs, _make_commit):
+    for make in (_make_simulator, _make_commit):
         assert make.cache_info().misses == 1
     assert _make_simulator(GRID, "stepwise", 1, 10)._cache_size() == 1  # type: ignore[attr-defined]
     assert _make_log_probs(GRID)._cache_size() == 1  # type: ignore[attr-defined]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -134,19 +133,9 @@ def test_a_run_is_decided_by_its_seed() -> None:
     assert run(3) == run(3) != run(5)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: RolloutsConfig(rollouts=0), "rollouts must be at least 1"),
-        (
-            lambda: polinfer.infer(PlainSimulator(PROBLEM), "rollouts", rollouts=4),
-            "pseudo_marginal gives marginals of the states",
-        ),
-    ],
-)
-def test_mistakes_are_named(call: Any, words: str) -> None:
-    with pytest.raises(PolinferError, match=words):
-        call()
+def test_mistakes_are_named() -> None:
+    with pytest.raises(PolinferError, match="rollouts must be at least 1"):
+        RolloutsConfig(rollouts=0)
 
 
 def test_illegal_actions_are_never_taken() -> None:

@@ -31,6 +31,13 @@ class _Estimand(msgspec.Struct):
     sentence: str
 
 
+class _TableError(msgspec.Struct):
+    draws: int
+    return_stderr: float
+    log_evidence_stderr: float
+    distance: float
+
+
 class _Certificate(msgspec.Struct):
     estimand: _Estimand
     verdict: str
@@ -46,6 +53,7 @@ class _Certificate(msgspec.Struct):
     pareto_k: Number
     known_from: str | None
     distance: Number
+    table_error: _TableError | None = None
 
 
 class _Top(msgspec.Struct, kw_only=True):

@@ -241,7 +241,7 @@ def layered_table(table: TabularMDP, limit: int = DEFAULT_LIMIT) -> TabularMDP:
     >>> import polinfer
     >>> table = polinfer.tabulate(polinfer.make("continuation", rho=0.5, horizon=3))
     >>> layered_table(table).num_states, layered_table(table).state_names[1]
-    (6, 'flip @ 1')
+    (7, 's1 @ 1')
     """
     horizon, states = table.horizon, table.num_states
     here: NDArray[np.int64] = np.flatnonzero(table.initial)

@@ -228,7 +228,7 @@ def test_unimodal_red_is_symmetric_about_the_diagonal():
         ("nowhere.txt", "'nowhere.txt' is neither a file nor a map"),
         ("x" * 5000, "cannot be read|neither"),
         ("S\0", "cannot be read|neither"),
-        ("/", "cannot be read"),
+        ("/", "a folder, not a file"),
     ],
 )
 def test_a_bad_map_is_refused_in_one_line(text, sentence):

@@ -6,6 +6,7 @@ line is the highest row; cells are named ``(x,y)``, x to the right and y up, bot
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -232,7 +233,7 @@ def parse_map(map: str | Path) -> tuple[str, ...]:
     # One line with other letters than a map's can only be a path.
     if "\n" not in map and not set(map) <= set(_LETTERS):
         shown = shorten(repr(map))
-        if "\0" in map or not Path(map[:4096]).exists():
+        if "\0" in map or not os.path.exists(map[:4096]):
             raise DomainError(f"map {shown} is neither a file nor a map (letters {_LETTERS})")
         try:
             text = read_regular(map).decode("utf-8")
