@@ -10,7 +10,7 @@ import polinfer
 from polinfer.analysis.evaluation import _make_simulator
 from polinfer.core.errors import PolinferError
 from polinfer.exact import deterministic_returns, evaluate_policy, return_distribution
-from polinfer.posterior.posterior import Posterior, _make_commit, _make_log_probs
+from polinfer.posterior.posterior import Posterior, _make_commit
 from polinfer.smc.proposal import TableProposal
 
 GRID = polinfer.tabulate(polinfer.make("gridworld/ablation", horizon=6))
@@ -84,7 +84,6 @@ def test_posteriors_of_one_problem_share_their_programs() -> None:
     for make in (_make_simulator, _make_commit):
         assert make.cache_info().misses == 1
     assert _make_simulator(GRID, "stepwise", 1, 10)._cache_size() == 1  # type: ignore[attr-defined]
-    assert _make_log_probs(GRID)._cache_size() == 1  # type: ignore[attr-defined]
 
 
 def test_sampled_policies_are_the_posteriors_own() -> None:
