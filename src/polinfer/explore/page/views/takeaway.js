@@ -135,8 +135,9 @@ export function snippet(app) {
   }
   lines.push("posterior = polinfer.infer(mdp)");
   if (state.given.length) {
-    const pairs = state.given.map(([s, a]) => `posterior.states[${s}]: ${a}`).join(", ");
-    lines.push(`posterior = posterior.given({${pairs}})`);
+    lines.push("table = posterior.view", "prior = table.prior.copy()");
+    for (const [s, a] of state.given) lines.push(`prior[${s}] = [${info?.actions.map((_, i) => Number(i === a)).join(", ")}]`);
+    lines.push("posterior = polinfer.infer(table.with_problem(prior=prior))  # given these choices");
   }
   if (state.select !== null && info?.states[state.select]) {
     lines.push(`state = posterior.states[${state.select}]  # ${info.states[state.select]}`, "for name, p in zip(mdp.action_names, posterior.action_probs(state)):", '    print(f"{name:8} {p:.3f}")');

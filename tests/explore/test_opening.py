@@ -1,0 +1,74 @@
+"""What the command is given, and the page that needs no server."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+import polinfer
+from polinfer.cli import main
+from polinfer.core.errors import PolinferError
+from polinfer.explore.opening import explore_posterior, opened
+from polinfer.explore.records import GridProblem, NamedProblem, OpenedProblem
+from polinfer.explore.report import assemble
+from polinfer.explore.server import DEFAULT, static_files
+
+
+def test_a_problem_is_opened_as_what_it_is(tmp_path: Path) -> None:
+    with opened(None) as start:
+        assert start.problem == DEFAULT
+    with opened(polinfer.make("gridworld/ablation", reward_scale=2.0)) as start:
+        assert start.problem == NamedProblem("gridworld/ablation", reward_scale=2.0)
+    with opened(polinfer.make("gridworld", map="S.G", success_prob=0.7)) as start:
+        assert isinstance(start.problem, GridProblem)
+        assert (start.problem.map, start.problem.success_prob) == ("S.G", 0.7)
+    with opened(polinfer.tabulate(polinfer.make("gridworld/ablation"))) as start:
+        assert isinstance(start.problem, OpenedProblem)
+        assert Path(start.sources[0][1]).is_file()
+    (tmp_path / "map.txt").write_text("S.W\n..G\n", encoding="utf-8")
+    with opened(tmp_path / "map.txt") as start:
+        assert start.problem == GridProblem("S.W\n..G", horizon=15)
+
+
+def test_a_run_is_opened_and_saves_beside_it(tmp_path: Path) -> None:
+    polinfer.infer(polinfer.make("continuation"), "exact").save(tmp_path / "run")
+    with opened(tmp_path / "run") as start:
+        assert isinstance(start.problem, OpenedProblem)
+        assert start.folder == tmp_path.resolve()
+    with pytest.raises(PolinferError, match="no such file"), opened(tmp_path / "nothing"):
+        pass
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["explore", "continuation", "--no-open", "--port", port]) == 2
+    assert f"port {port} is taken" in capsys.readouterr().err
+    assert main(["explore", "continuation", "--no-open", "--port", "99999"]) == 2
+    assert main(["explore", "no/such"]) == 2
+    assert main(["explore", "continuation", "--no-open", "--host", "192.0.2.1"]) == 2
+    assert "cannot listen there" in capsys.readouterr().err
+
+
+def test_only_a_table_can_be_explored() -> None:
+    class Shown:
+        view = object()
+
+    with pytest.raises(PolinferError, match="on a table"):
+        explore_posterior(Shown())  # type: ignore[arg-type]
+
+
+def test_a_page_without_a_server_holds_everything_and_escapes_it() -> None:
+    page = assemble("<script>", {"start": {"title": "</script><script>alert(1)</script>"}, "records": {}})
+    assert page.count("<script") == 3
+    assert "alert(1)</script>" not in page
+    assert "<title>polinfer: &lt;script>" in page
+    found = re.search(r'<script type="importmap">(.*?)</script>', page)
+    assert found is not None
+    imports = json.loads(found[1])["imports"]
+    assert set(imports) == {f"page/{name}" for name in static_files() if name.endswith(".js")}
+    assert not re.search(r'(src|href)="http', page)
