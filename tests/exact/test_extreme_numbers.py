@@ -162,6 +162,13 @@ def test_an_endless_problem_is_refused_beyond_a_stated_cost() -> None:
         assert shared_table(table) is table
 
 
+@pytest.mark.slow
+def test_a_table_that_would_not_fit_into_memory_is_refused_before_it_is_made() -> None:
+    corridor = polinfer.make("gridworld", map="S" + "." * 30_000 + "G", horizon=3)
+    with pytest.raises(CostError, match=r"30,002 states with 30,003 features each would need about 13 GiB"):
+        polinfer.tabulate(corridor)
+
+
 @pytest.mark.parametrize("horizon", [10, 1000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_single_precision_is_refused_where_it_would_change_the_posterior(horizon: int) -> None:
     random = np.random.default_rng(1)

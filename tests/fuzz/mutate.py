@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import struct
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -69,7 +70,9 @@ def mutate_tree(chance: Random, tree: Any) -> Any:
         elif change == "rename" and isinstance(parent, dict):
             parent[chance.choice(WORDS)] = parent.pop(last)
         elif change == "scale" and isinstance(parent[last], int | float):
-            parent[last] = parent[last] * chance.choice([-1, 0.999999, 1.000002, 1e3, 1e9, 1e-9, 1e300])
+            factor = chance.choice([-1, 0.999999, 1.000002, 1e3, 1e9, 1e-9, 1e300])
+            with suppress(OverflowError):
+                parent[last] = parent[last] * factor
         elif change == "swap" and isinstance(parent[last], list) and len(parent[last]) > 1:
             chance.shuffle(parent[last])
         elif change == "add":

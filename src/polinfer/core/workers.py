@@ -31,7 +31,9 @@ WorkerDiedError: type[Exception] = process_executor.TerminatedWorkerError
 def workers(jobs: int = 1, cluster: str | None = None) -> Iterator[None]:
     """Let `spread` use so many processes, or the workers of the Dask scheduler at `cluster`."""
     if cluster is None:
-        with joblib.parallel_config(n_jobs=jobs), cores_shared_by(jobs):
+        # A worker watches its owner from its first moment on: it may never come to a task.
+        own: dict[str, Any] = {"backend": "loky", "initializer": _end_with, "initargs": (os.getpid(),)}
+        with joblib.parallel_config(n_jobs=jobs, **(own if jobs > 1 else {})), cores_shared_by(jobs):
             yield
         return
     if find_spec("distributed") is None:
@@ -67,7 +69,7 @@ def _in_worker(task: Callable[..., Any], arguments: tuple[Any, ...], owner: int 
     That is where joblib suspects a leak.  Compiled programs are none, and a fresh worker compiles them again.
     """
     process_executor._MAX_MEMORY_LEAK_SIZE = _GROWTH
-    if owner is not None and owner != os.getpid():
+    if owner is not None:
         _end_with(owner)
     return task(*arguments)
 
@@ -81,5 +83,5 @@ def _end_with(owner: int) -> None:
             time.sleep(_LOOK)
         os._exit(1)
 
-    if os.getppid() == owner:
+    if owner != os.getpid():
         threading.Thread(target=watch, daemon=True).start()

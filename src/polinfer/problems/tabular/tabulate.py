@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.core.limits import check_bytes
 from polinfer.core.progress import Progress
 from polinfer.core.protocol import (
     EnumerableMDP,
@@ -205,6 +206,12 @@ def _assemble(
             prior,
         )
 
+    width = jax.eval_shape(look, states)[1].shape[1]
+    check_bytes(
+        f"a table of {count:,} states with {width:,} features each",
+        16.0 * count * width,
+        "use a smaller problem, or an encoding with fewer features",
+    )
     legal, features, identities, ending, prior = look(states)
     options: dict[str, Any] = {
         "legal": np.asarray(legal),
