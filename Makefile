@@ -13,7 +13,7 @@ help:
 	@echo "make test      set up, then lint, types, the direction of imports, documentation, doctests and tests"
 	@echo "make coverage  the tests, with the share of lines that they run"
 	@echo "make slow      the long tests, among them the wheel in an empty environment"
-	@echo "make docs      set up, then build the documentation in docs/_build/html"
+	@echo "make docs      set up, then build the documentation in docs/_build/html, tutorials run"
 	@echo "make clean     remove everything that these commands made"
 
 $(INSTALLED): pyproject.toml
@@ -43,7 +43,9 @@ lint: $(TEST_INSTALLED)
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: lint docs
+# The pages are built without running the tutorials, which `make docs` does; their code blocks are tests.
+test: lint $(DOCS_INSTALLED)
+	$(BIN)/sphinx-build -q -W --keep-going -D nb_execution_mode=off -b html docs docs/_build/checked
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
 coverage: $(TEST_INSTALLED)

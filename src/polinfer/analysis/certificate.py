@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polinfer.analysis.convergence import convergence
-from polinfer.analysis.table_error import TableError
+from polinfer.analysis.table_error import TableUncertainty
 from polinfer.analysis.verdict import Effort, Verdict, judge, occupancy_of, prove
 from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError
@@ -41,7 +41,7 @@ class Certificate(NamedTuple):
     sample_ess: float | None  # effective number of policies behind a marginal, weighted by occupancy
     known_from: str | None  # what the distance is to
     distance: float | None  # occupancy-weighted total variation of the marginal policy
-    table_error: TableError | None = None  # what the draws of an estimated table leave open
+    table_error: TableUncertainty | None = None  # what the draws of an estimated table leave open
 
     @property
     def gap(self) -> float | None:

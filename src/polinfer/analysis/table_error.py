@@ -30,7 +30,7 @@ _WORK = 4e8  # products of policies, states, outcomes and steps
 _SURE = 0.9  # quantile over tables of the distance
 
 
-class TableError(NamedTuple):
+class TableUncertainty(NamedTuple):
     """What draws leave open; standard errors, and a distance that 9 in 10 tables keep."""
 
     draws: int  # median over the pairs that are random
@@ -47,7 +47,7 @@ class TableError(NamedTuple):
         return int(math.ceil(wanted / digits) * digits)
 
 
-def table_error(posterior: Posterior, seed: int = 0) -> TableError | None:
+def table_error(posterior: Posterior, seed: int = 0) -> TableUncertainty | None:
     """Return the error that the table of an answer brings; None where it is exact, or there is none."""
     table = posterior.view
     if not isinstance(table, TabularMDP) or not table.is_estimated:
@@ -69,7 +69,9 @@ def _independent(marginal: Floats, seed: int) -> NDArray[np.int32]:
     return np.asarray(above.sum(axis=-1), np.int32)
 
 
-def bootstrap(table: TabularMDP, policies: NDArray[np.int32], marginal: Floats, seed: int) -> TableError:
+def bootstrap(
+    table: TabularMDP, policies: NDArray[np.int32], marginal: Floats, seed: int
+) -> TableUncertainty:
     """Return the error for policies ``[n, S]`` that are drawn from an answer with this marginal policy."""
     cost = table.num_states * table.successor.shape[-1] * table.horizon
     count = int(np.clip(_WORK / cost, 32, len(policies)))
@@ -94,7 +96,7 @@ def bootstrap(table: TabularMDP, policies: NDArray[np.int32], marginal: Floats, 
     gained = (share * (returns + moved)).sum(axis=1)
     draws = table.draws
     random = draws[draws > 0] if draws is not None else np.array([table.initial_draws])
-    return TableError(
+    return TableUncertainty(
         draws=int(np.median(random)),
         return_stderr=float(np.sqrt(np.mean((gained - base @ returns) ** 2))),
         log_evidence_stderr=float(np.sqrt(np.mean(log_z**2))),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polinfer import exact
 from polinfer.analysis.convergence import convergence
 from polinfer.analysis.references import reference_for
-from polinfer.analysis.table_error import TableError, table_error
+from polinfer.analysis.table_error import TableUncertainty, table_error
 from polinfer.annealing import TemperedConfig
 from polinfer.core.errors import TooLargeError
 from polinfer.exact.bounds import EvidenceBounds, class_marginals, evidence_bounds
@@ -62,7 +62,7 @@ class Judgement(NamedTuple):
     remedy: str = ""
     known_from: str | None = None
     distance: float | None = None
-    error: TableError | None = None  # what the draws of an estimated table leave open
+    error: TableUncertainty | None = None  # what the draws of an estimated table leave open
 
 
 def distance_to(posterior: Posterior, policy: Floats) -> float:
@@ -110,7 +110,7 @@ def judge(
     return allow_for_draws(_judge(posterior, proven, pareto, seed, effort), table_error(posterior, seed))
 
 
-def allow_for_draws(judged: Judgement, error: TableError | None) -> Judgement:
+def allow_for_draws(judged: Judgement, error: TableUncertainty | None) -> Judgement:
     """Trust an answer no further than the table that it was computed on."""
     if error is None:
         return judged
