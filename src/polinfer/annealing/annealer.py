@@ -18,7 +18,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.annealing.bridge import bridge_target, longest_step, resample
-from polinfer.annealing.classes import Classes, add_classes, class_codes, log_total, no_classes
+from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.kernels import Shape, compile_kernels
 from polinfer.annealing.noise import fold, make_key, uniform
@@ -65,6 +65,8 @@ class State(NamedTuple):
     rounds: Rounds  # of the rounds before
     round_steps: NDArray[np.int64]  # [R] steps that each took
     round_starts: Floats  # [R, N, A] where each started
+    round_classes: NDArray[np.uint64]  # [R, P] classes of the populations that they ended with
+    members: NDArray[np.uint64]  # [P] classes of the population now
     classes: Classes
     best_return: float
     best_policy: NDArray[np.int16]  # [N]
@@ -124,6 +126,8 @@ class Annealer:
             rounds=empty,
             round_steps=np.zeros(0, np.int64),
             round_starts=np.zeros((0, size, actions)),
+            round_classes=np.zeros((0, self.count), np.uint64),
+            members=np.zeros(self.count, np.uint64),
             classes=no_classes(size),
             best_return=-np.inf,
             best_policy=np.zeros(size, np.int16),
@@ -309,7 +313,7 @@ class Annealer:
         log_prior = np.take_along_axis(self.problem.log_prior, policy.astype(np.int64), axis=1)
         log_mass = self.scale * returns + np.where(reached, log_prior, 0.0).sum(axis=0)
         classes = add_classes(state.classes, self.codes, policy, reached, log_mass, returns)
-        state = state._replace(classes=classes)
+        state = state._replace(classes=classes, members=codes_of(self.codes, policy, reached))
         if float(stage.best.returns) > state.best_return:
             state = state._replace(
                 best_return=float(stage.best.returns), best_policy=np.asarray(stage.best.policy)
@@ -366,6 +370,7 @@ class Annealer:
                 rounds=rounds,
                 round_steps=np.append(state.round_steps, state.steps),
                 round_starts=before,
+                round_classes=np.concatenate([state.round_classes, state.members[None]]),
                 moves=state.moves * 2 if more else state.moves,
             )
         )

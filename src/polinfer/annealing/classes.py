@@ -40,6 +40,16 @@ def class_codes(size: int, actions: int) -> NDArray[np.uint64]:
     return np.random.default_rng(17).integers(1, 2**63, (size, actions), np.uint64)
 
 
+def codes_of(
+    codes: NDArray[np.uint64], policy: NDArray[np.int16], reached: NDArray[np.bool_]
+) -> NDArray[np.uint64]:
+    """Return the hash ``[P]`` of the class of each policy ``[N, P]``."""
+    words = np.take_along_axis(codes, policy.astype(np.int64), axis=1)
+    with np.errstate(over="ignore"):
+        hashed: NDArray[np.uint64] = np.where(reached, words, np.uint64(0)).sum(axis=0, dtype=np.uint64)
+    return hashed
+
+
 def add_classes(
     known: Classes,
     codes: NDArray[np.uint64],
@@ -49,9 +59,7 @@ def add_classes(
     returns: Floats,
 ) -> Classes:
     """Add the classes of policies ``[N, P]`` with log masses and returns ``[P]``; the lightest are let go."""
-    words = np.take_along_axis(codes, policy.astype(np.int64), axis=1)
-    with np.errstate(over="ignore"):
-        code = np.where(reached, words, np.uint64(0)).sum(axis=0, dtype=np.uint64)
+    code = codes_of(codes, policy, reached)
     every, first = np.unique(np.concatenate([known.code, code]), return_index=True)
     mass = np.concatenate([known.log_mass, log_mass])[first]
     if len(every) > _MOST:

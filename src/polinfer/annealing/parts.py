@@ -13,6 +13,7 @@ from polinfer.annealing.enumerate import Listed
 from polinfer.annealing.path import AnnealedPoint
 from polinfer.annealing.problem import Problem
 from polinfer.annealing.reach import affordable, reach_policy, visit_probability
+from polinfer.annealing.strata import misjudged_stratum, stratified
 from polinfer.exact.enumeration import decision_states
 from polinfer.exact.evaluation import draw_prior
 from polinfer.exact.joint import posterior_entropy
@@ -92,8 +93,21 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     order = random.permutation(state.policy.shape[1])
     drawn = _by_island(len(order), annealer.config.islands, count, random)
     reached = np.where(visits > 0, state.policy, -1).astype(np.int16)
-    log_evidence = max(found.log_evidence, bound)
     sample, sample_returns = reached[:, drawn], returns[drawn]
+    populations = np.concatenate([state.round_classes, state.members[None]])
+    stratum = misjudged_stratum(
+        state.classes, max(found.log_evidence, bound), populations, annealer.config.islands
+    )
+    if stratum is not None:
+        found, share = stratified(annealer.all_rounds(state), stratum, problem.prior)
+        members = np.flatnonzero(~np.isin(state.members, stratum.code))
+        rest = members if len(members) else order
+        inside = random.random(count) < share
+        known = random.choice(len(stratum.weight), count, p=stratum.weight)
+        other = random.choice(rest, count)
+        sample = np.where(inside, stratum.policy[:, known], reached[:, other])
+        sample_returns = np.where(inside, stratum.returns[known], returns[other])
+    log_evidence = max(found.log_evidence, bound)
     # What the estimate lacked may be lacking in the marginals, too.
     lacking = float(-np.expm1(found.log_evidence - log_evidence))
     several = problem.legal.sum(axis=1, keepdims=True) > 1
@@ -102,6 +116,9 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
     )
     outside = _outside(state.classes, log_evidence)
     if outside <= _OUTSIDE:
+        # What the population has outside, and one more: log Z may lack what was never met.
+        unseen = (~np.isin(state.members, state.classes.heavy_code)).sum() + 1
+        outside = max(outside, float(unseen / (len(state.members) + 2)))
         # Classes have known masses: nothing is left to the share of moves that was spent in each.
         heavy, weight = state.classes.heavy.T, _weights(state.classes)
         chosen = random.permutation(_systematic(weight, count, random))
