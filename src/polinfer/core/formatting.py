@@ -16,5 +16,13 @@ def with_error(value: float | None, stderr: float | None, digits: int = 3) -> st
 
 
 def amount(value: float, digits: int = 0) -> str:
-    """Format a count; a very large one by its size."""
+    """Format a count; a very large one by its size, and one that no float can hold by saying so.
+
+    Examples
+    --------
+    >>> amount(1234.0), amount(3e20), amount(math.inf)
+    ('1,234', '3.0e+20', 'more than 1e308')
+    """
+    if math.isinf(value):
+        return "more than 1e308"
     return f"{value:,.{digits}f}" if value < 1e12 else f"{value:.1e}"
