@@ -155,6 +155,7 @@ _BASES = {
     "report": [f"{PLACE}/none"],
     "reproduce": ["worked"],
     "certify": [f"{PLACE}/none"],
+    "explore": ["--no-open"],
     "list": [],
 }
 _TEXTS = tuple(word for word in WORDS if "\0" not in word and "\ud800" not in word)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import polinfer.cli.compare
+import polinfer.cli.explore
 import polinfer.cli.path
 import polinfer.cli.plan
 import polinfer.cli.reproduce
@@ -42,18 +43,19 @@ def little_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+def _refuse(*_: Any, **__: Any) -> None:
+    raise PolinferError("all checks are passed")
+
+
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse, in place of computing, whatever has passed all checks."""
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise PolinferError("all checks are passed")
-
-    monkeypatch.setattr(polinfer.cli.plan, "infer_in_folder", refuse)
-    monkeypatch.setattr(polinfer.cli.compare, "compare", refuse)
-    monkeypatch.setattr(polinfer.cli.compare, "infer", refuse)
-    monkeypatch.setattr(polinfer.cli.path, "scale_path", refuse)
-    monkeypatch.setattr(polinfer.cli.reproduce, "run_units", refuse)
+    monkeypatch.setattr(polinfer.cli.plan, "infer_in_folder", _refuse)
+    monkeypatch.setattr(polinfer.cli.compare, "compare", _refuse)
+    monkeypatch.setattr(polinfer.cli.compare, "infer", _refuse)
+    monkeypatch.setattr(polinfer.cli.path, "scale_path", _refuse)
+    monkeypatch.setattr(polinfer.cli.reproduce, "run_units", _refuse)
+    monkeypatch.setattr(polinfer.cli.explore, "serve", _refuse)
 
 
 def run_kind(kind: str, count: int, folder: Path) -> None:
@@ -122,14 +124,7 @@ def test_ten_thousand_malformed_flags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", kept_cases(), ids=lambda case: f"{case.kind}-{case.seed}")
-def test_a_case_that_once_failed(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_once_failed(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if case.kind == "flag":
-        for module in (polinfer.cli.plan, polinfer.cli.compare, polinfer.cli.path, polinfer.cli.reproduce):
-            for name in ("infer_in_folder", "compare", "infer", "scale_path", "run_units"):
-                if hasattr(module, name):
-                    monkeypatch.setattr(module, name, _refuse)
+        request.getfixturevalue("nothing_computed")
     assert try_case(case, tmp_path / "case") is None
-
-
-def _refuse(*_: Any, **__: Any) -> None:
-    raise PolinferError("all checks are passed")

@@ -302,7 +302,9 @@ def _by_another_start(
     again = infer(table, replace(check_config, moves=2 * config.moves), seed=seed + 9_001 + posterior.seed)
     near, distance = distance <= TRUSTED, distance_to(posterior, policy_of(again))
     verdict = Verdict.TRUST if distance <= TRUSTED and (near or ahead < -4 * noise) else Verdict.CARE
-    reason = f"a run from another start found less evidence ({-ahead:.2f} nats)"
+    reason = (
+        f"a run from another start found {'less' if ahead < 0 else 'more'} evidence ({abs(ahead):.2f} nats)"
+    )
     if near and mixing is not None:
         state, action = mixing.worst
         reason = (

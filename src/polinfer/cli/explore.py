@@ -46,7 +46,7 @@ class Explore(OutputFlags):
             raise PolinferError(f"--port must lie in 1..65535, got {self.port}")
         if not is_loopback(self.host):
             remarks().print(
-                "polinfer: this listens to the network; whoever has the printed address may use it",
+                "note: this listens to the network; whoever has the printed address may use it",
                 style="yellow",
             )
         with opened(self._given()) as start:

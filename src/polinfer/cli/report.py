@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 from rich import box
@@ -13,7 +13,7 @@ from rich.table import Table
 from polinfer.analysis.record import read_summary
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.run_tables import run_tables
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, shorten
 from polinfer.core.files import write_json
 from polinfer.explore.report import write_report
 from polinfer.plots.run_page import write_run_page
@@ -71,6 +71,15 @@ class Report(OutputFlags):
                 f"{self.results}: this run has not finished; 'polinfer plan ... --resume' goes on with it"
             )
         record = read_summary(self.results / SUMMARY)
+        try:
+            self._show_run(record, page)
+        except PolinferError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            # A field that the schema does not name.
+            raise PolinferError(f"{self.results / SUMMARY}: damaged ({shorten(repr(error))})") from error
+
+    def _show_run(self, record: dict[str, Any], page: Path) -> None:
         if self.interactive:
             with progress_bar() as progress:
                 write_report(load(self.results), record, page, progress=progress)

@@ -15,14 +15,14 @@ def with_error(value: float | None, stderr: float | None, digits: int = 3) -> st
     return number(value, digits) + (f" ± {stderr:.3f}" if stderr else "")
 
 
-def amount(value: float, digits: int = 0) -> str:
-    """Format a count; a very large one by its size, and one that no float can hold by saying so.
+def amount(value: float | None, digits: int = 0) -> str:
+    """Format a count; a very large one by its size, also one that no float holds (JSON has null for it).
 
     Examples
     --------
-    >>> amount(1234.0), amount(3e20), amount(math.inf)
-    ('1,234', '3.0e+20', 'more than 1e308')
+    >>> amount(1234567), amount(1e30), amount(None)
+    ('1,234,567', '1.0e+30', 'over 1e308')
     """
-    if math.isinf(value):
-        return "more than 1e308"
+    if value is None or math.isinf(value):
+        return "over 1e308"
     return f"{value:,.{digits}f}" if value < 1e12 else f"{value:.1e}"
