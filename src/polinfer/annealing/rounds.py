@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
 _SURE, _NEAR = 3.0, 0.01  # standard errors and log Z by which a round may fall short of the best
@@ -50,13 +51,6 @@ def island_weights(log_evidence: Floats) -> Floats:
     """Return the weights ``[..., I]`` of islands within a round."""
     weight = np.exp(log_evidence - log_evidence.max(axis=-1, keepdims=True))
     return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
-
-
-def pool_evidence(log_evidence: Floats) -> tuple[float, float]:
-    """Return the log of the islands' mean evidence ``[I]``, and its standard error."""
-    relative = np.exp(log_evidence - log_evidence.max())
-    stderr = relative.std(ddof=1) / relative.mean() / np.sqrt(len(relative))
-    return float(np.log(relative.mean()) + log_evidence.max()), float(stderr)
 
 
 def _complete(pooled: Floats) -> NDArray[np.bool_]:
