@@ -24,6 +24,7 @@ from polinfer import (
     VsmcConfig,
     WakeConfig,
 )
+from polinfer.analysis import verdict
 from polinfer.analysis.certificate import pareto_k
 from polinfer.analysis.verdict import _by_another_start, distance_to
 from polinfer.problems.encoded import EncodedView
@@ -262,3 +263,25 @@ def test_a_way_that_no_sweep_found_is_found_out() -> None:
     assert certificate.verdict is Verdict.DISTRUST
     assert certificate.distance is not None
     assert certificate.distance > 0.2
+
+
+def test_marginals_of_policies_that_hold_the_posterior_refute_another_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A lock that opens with nearly all of the posterior's mass, and an answer that is uniform."""
+    monkeypatch.setattr(verdict, "_ENUMERATED", 0)
+    digits, actions = 8, 3
+    transitions = np.zeros((digits + 1, actions, digits + 1))
+    for state in range(digits):
+        transitions[state, :, 0] = 1.0
+        transitions[state, state % actions] = np.eye(digits + 1)[state + 1]
+    rewards = np.zeros((digits + 1, actions))
+    rewards[digits - 1, (digits - 1) % actions] = 20.0
+    lock = polinfer.TabularMDP(transitions, rewards, 0, [digits], digits)
+    even = Posterior(lock, lock, WakeConfig(), TableProposal(jnp.zeros((1, digits + 1, actions))))
+    judged = verdict.judge(even, verdict.prove(even, "default"), None, 0, "default")
+    assert judged.verdict is Verdict.DISTRUST
+    assert judged.known_from == "proof"
+    assert "refuted: it is at least" in judged.reason
+    assert judged.distance is not None
+    assert judged.distance > 0.5
