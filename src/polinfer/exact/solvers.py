@@ -12,7 +12,7 @@ import numpy as np
 from polinfer.core.errors import PolinferError
 from polinfer.exact.evaluation import evaluate_policy, one_hot_policy
 from polinfer.exact.induction import Objective, solve_finite, solve_stationary
-from polinfer.exact.passes import greedy_actions, stationary_returns
+from polinfer.exact.passes import greedy_at, stationary_returns
 from polinfer.exact.solution import Result, Solution
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -58,8 +58,8 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
     steps = bound.iterations
     # Greedy policies far from the end of the horizon hardly differ, so a few stages are enough.
     picked = np.unique([0, 1, 2, steps // 4, steps // 2, 3 * steps // 4, steps - 1])
-    candidates = greedy_actions(table, steps, table.discount)[picked[picked < steps]]
-    endless = stationary_value_iteration(table, max_iterations=10 * steps + 100)
+    candidates = greedy_at(table, steps, table.discount, picked[picked < steps])
+    endless = stationary_value_iteration(table, max_iterations=min(10 * steps + 100, 10 * MAX_ITERATIONS))
     if endless.result is Result.CONVERGED:
         candidates = np.concatenate([candidates, endless.policy.argmax(axis=-1)[None]])
     candidates = np.where(table.absorbing, table.legal_actions.argmax(axis=1), candidates)

@@ -8,6 +8,7 @@ import msgspec
 
 from polinfer.core.errors import PolinferError, check_finite, suggest
 from polinfer.core.protocol import MDP
+from polinfer.core.strict_json import parse_json
 from polinfer.explore.records import (
     MAX_HORIZON,
     MAX_SIDE,
@@ -122,8 +123,8 @@ def open_source(path: Path, problem: OpenedProblem) -> Problem:
 def read_upload(body: bytes) -> TabularMDP:
     """Return the table that was uploaded as JSON, checked as a file would be."""
     try:
-        contents = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+        contents = parse_json(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise PolinferError(f"the file is not JSON ({error}); a table file is an object with names") from None
     if not isinstance(contents, dict):
         raise PolinferError("the file is not an object with names, as a table file is")
