@@ -103,7 +103,7 @@ class Page:
     def solved(self) -> None:
         self.until(
             lambda: self.js(
-                "return !document.querySelector('.stale') && !document.getElementById('scale').disabled"
+                "return !document.querySelector('.stale') && document.getElementById('scale')?.disabled === false"
             )
         )
 
