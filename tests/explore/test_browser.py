@@ -329,6 +329,8 @@ def test_a_report_is_slid_and_clicked_without_a_server(browser: Any, tmp_path: P
     for words in (plan, ["report", "run"]):
         subprocess.run([*command, *words], cwd=tmp_path, check=True, capture_output=True)
     page = Page(browser, Server(None, (tmp_path / "run" / "report.html").as_uri(), tmp_path))  # type: ignore[arg-type]
+    browser.get("about:blank")
+    browser.get_log("browser")  # what another test left
     page.open()
     page.solved()
     page.press_cell(0, 1)
