@@ -228,8 +228,9 @@ def test_a_run_is_reported_as_a_page(capsys: pytest.CaptureFixture[str], tmp_pat
     assert told == record | {"report": str(folder / "report.html")}
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "probe/fork" in page
-    assert "data:image/png;base64," in page
-    assert main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+    assert 'import "page/report.js"' in page  # the views of explore
+    assert main(["report", str(folder), "--no-interactive", "--out", str(tmp_path / "page.html")]) == 0
+    assert "data:image/png;base64," in (tmp_path / "page.html").read_text(encoding="utf-8")
     captured = capsys.readouterr()
     assert "reproduce" not in captured.out + captured.err
     assert (tmp_path / "page.html").exists()

@@ -40,7 +40,7 @@ PRESETS: dict[str, str] = {
 """Problems that the page offers, with what it calls them.  Other addresses of Gymnasium are not made: they
 may name modules to import."""
 
-_HORIZONS = {"gym:CliffWalking-v1": 100}
+HORIZONS: dict[str, int] = {"gym:CliffWalking-v1": 100}
 """Of presets that have none of their own."""
 
 Sources = dict[str, str]
@@ -145,7 +145,7 @@ def _source(problem: OpenedProblem, sources: Sources) -> Path:
 
 def _options(problem: NamedProblem) -> dict[str, float]:
     options: dict[str, float] = {}
-    horizon = _HORIZONS.get(problem.name) if problem.horizon is None else problem.horizon
+    horizon = HORIZONS.get(problem.name) if problem.horizon is None else problem.horizon
     if horizon is not None:
         options["horizon"] = horizon
     if problem.reward_scale != 1.0:
