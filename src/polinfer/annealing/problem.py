@@ -16,6 +16,7 @@ _WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 _PIECE_OVERHEAD = 24  # what starting a piece of a level costs, in states
 _DENSE_SHARE = 1 / 6  # of non-zero entries, from which on products with a dense matrix are faster
 _DENSE_ENTRIES = 1 << 22
+_DENSE_SIZE = 16  # slots, up to which they are in any case
 _MOST_PREDECESSORS = 24  # by row; what hubs have beyond is added up by segments
 _LEVEL_PADDING = 16  # levels are given up where rows of predecessors would be so many times too long
 
@@ -190,7 +191,8 @@ def is_dense(problem: Problem) -> bool:
     """Return whether products with a dense matrix are faster than looking rows up."""
     entries = problem.size**2 * problem.legal.shape[1]
     used = int(np.count_nonzero(problem.probability))
-    return problem.width == 0 and entries <= _DENSE_ENTRIES and used > _DENSE_SHARE * entries
+    much = entries <= _DENSE_ENTRIES and used > _DENSE_SHARE * entries
+    return problem.width == 0 and (much or problem.size <= _DENSE_SIZE)
 
 
 def levels_of(problem: Problem) -> NDArray[np.int64] | None:
