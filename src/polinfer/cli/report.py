@@ -121,15 +121,16 @@ def has_results(store: Store, budget: Budget) -> bool:
 def claims_table(findings: Findings) -> Table:
     """Return the ledger as people read it in a terminal."""
     table = Table(
-        title=f"{len(findings.claims)} claims, budget {findings.budget.name}",
+        title=f"budget {findings.budget.name}. " + " ".join(findings.count_lines()),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column("verdict", no_wrap=True)
+    table.add_column("absorbing", no_wrap=True)
     table.add_column("claim")
     for claim in findings.claims:
-        table.add_row(claim.verdict.value, claim.statement)
+        table.add_row(claim.verdict.value, claim.reading or "either", claim.statement)
     waiting = sum(section.waiting for section in findings.sections)
     if waiting:
         table.caption = f"{waiting} units are not finished; claims that need them are not judged yet"
