@@ -112,7 +112,7 @@ def _open(choices: dict[str, Any]) -> str:
     if not even:
         return f"no toss-ups; {choices['clear']} of {most} choices are clear."
     named = "; ".join(
-        f"{one['state']} {' or '.join(one['actions'])} ({' : '.join(f'{p:.2f}' for p in one['probs'])})"
+        f"{one['state']}: {' or '.join(one['actions'])} ({' : '.join(f'{p:.2f}' for p in one['probs'])})"
         for one in choices["toss_ups"][:_NAMED]
     )
     more = f"; {even - _NAMED} more" if even > _NAMED else ""
