@@ -36,6 +36,7 @@ _SOFT_DRAWS = 256
 _SOFT_REPEATED = 4  # soft starts that are averaged
 _SOFT_CHEAP = 200_000  # states times steps, up to which they are
 _LARGEST = 1 << 25  # entries of the population's adjoints
+_LONGEST = 2e10  # multiplications in one move of the population: some seconds
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
 _HASTY = 4  # moves at the end of a run that is out of time
@@ -81,13 +82,14 @@ class Annealer:
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         size, actions = problem.gain.shape
-        most = max(2, _LARGEST // max(1, size * actions * config.islands))
-        self.count = config.islands * min(config.policies, most)
-        large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
-        self.dtype = np.float64 if large else np.float32
         outcomes = problem.successor.shape[2] + problem.origin.shape[1]
         steps = 1 if problem.width else problem.horizon
-        work = size * actions * self.count * (outcomes * steps + _PROPOSING)
+        alone = size * actions * (outcomes * steps + _PROPOSING)  # multiplications in a move of one policy
+        fits = min(_LARGEST // max(1, size * actions), int(_LONGEST / max(alone, 1)))
+        self.count = config.islands * min(config.policies, max(2, fits // config.islands))
+        large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
+        self.dtype = np.float64 if large else np.float32
+        work = alone * self.count
         self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
         self.most_at_once = max(1, int(_AT_ONCE / max(work, 1)))
         self.seed, self.key = seed, make_key(seed)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from polinfer.annealing.annealer import Annealer, State
 from polinfer.annealing.arrays import pack, unpack
+from polinfer.annealing.buckets import padded
 from polinfer.annealing.closed_form import closed_form
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
@@ -60,7 +61,7 @@ class AnnealingRun:
             raise PolinferError("there is nothing to sample: no state of the problem has a choice")
         self._together = list_together(whole, parts) if self.config.enumerate_up_to >= BATCH else {}
         self.problems = [
-            part if number in self._together else arrange(part) for number, part in enumerate(parts)
+            part if number in self._together else padded(arrange(part)) for number, part in enumerate(parts)
         ]
         # Errors of parts add up in squares.
         tolerance = self.config.evidence_tolerance / np.sqrt(len(parts))
