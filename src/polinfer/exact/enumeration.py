@@ -171,9 +171,9 @@ def policy_posterior(
             if progress is not None:
                 sums.mass.block_until_ready()
                 progress(min(first + _CHUNK, count), count)
-        top_actions = np.asarray(_actions(problem, best[1]))
+        top_actions = _host_actions(problem, np.asarray(best[1]))
         drawn = _draw_policies(np.concatenate(kept)[:count], samples, seed) if kept else None
-        sampled = None if drawn is None else np.asarray(_actions(problem, jnp.asarray(drawn)))
+        sampled = None if drawn is None else _host_actions(problem, drawn)
     return _solution(table, steps, target, decision, count, problem, sums, best, top_actions, sampled, reach)
 
 
@@ -248,6 +248,18 @@ def _actions(problem: _Reduced, index: Array) -> Array:
     chosen = problem.choices[jnp.arange(problem.free.shape[0]), digit]
     fixed = jnp.broadcast_to(problem.fixed, (index.shape[0], problem.fixed.shape[0]))
     return fixed.at[:, problem.free].set(chosen)
+
+
+def _host_actions(problem: _Reduced, index: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Do what `_actions` does in NumPy: a few policies are not worth compiling for."""
+    place, radix, choices, free, fixed = (
+        np.asarray(part)
+        for part in (problem.place, problem.radix, problem.choices, problem.free, problem.fixed)
+    )
+    digit = (index[:, None] // place) % radix
+    actions = np.repeat(fixed[None], len(index), axis=0)
+    actions[:, free] = choices[np.arange(len(free)), digit]
+    return actions
 
 
 def _expected_return(problem: _Reduced, actions: Array, steps: Array, squared: bool) -> Array:

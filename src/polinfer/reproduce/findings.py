@@ -27,7 +27,7 @@ from polinfer.reproduce.readings import (
 from polinfer.reproduce.store import Store, Times
 from polinfer.reproduce.tables import Disagreement, Table, disagreements, make_table
 
-_PACKAGES = ("polinfer", "jax", "optax", "equinox", "numpy", "gymnasium")
+_PACKAGES = ("polinfer", "jax", "optax", "numpy", "gymnasium")
 
 
 class Section(NamedTuple):
