@@ -142,4 +142,5 @@ def _visits_with(match: Array, taken: Array, action: Array, num_actions: int) ->
 
 
 def _put(history: Array, entry: Array, t: Array) -> Array:
-    return jax.lax.dynamic_update_index_in_dim(history, entry, t, history.ndim - 1)
+    written: Array = jax.lax.dynamic_update_index_in_dim(history, entry, t, history.ndim - 1)
+    return written
