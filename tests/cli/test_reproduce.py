@@ -50,6 +50,11 @@ def with_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_runs_resumes_and_reports(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "results"
     words = ["reproduce", "tiny", "--budget", "smoke", "--jobs", "1", "--out", str(folder)]
+    assert main([*words, "--json", "--dry-run"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    assert (expected["missing"], expected["measured"]) == (2, 0)
+    assert 0 < expected["seconds"] <= expected["worker_seconds"]
+    assert not folder.exists()
     assert main([*words, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
     assert [claim["statement"] for claim in first["claims"]] == ["Training comes near."]
@@ -64,6 +69,8 @@ def test_it_runs_resumes_and_reports(capsys: pytest.CaptureFixture[str], tmp_pat
     assert main(words) == 0
     captured = capsys.readouterr()
     assert "all 2 units are finished already" in captured.err
+    assert main([*words, "--dry-run"]) == 0
+    assert "judged by 2 finished units" in capsys.readouterr().err
     assert "Training comes near." in captured.out
     assert {path: path.stat().st_mtime_ns for path in folder.glob("units/*")} == files
 

@@ -24,12 +24,15 @@ from polinfer.reproduce.experiments import EXPERIMENTS
 from polinfer.reproduce.findings import as_json, gather
 from polinfer.reproduce.page import write_page
 from polinfer.reproduce.runner import Finished, missing, run_units
+from polinfer.reproduce.schedule import Expectation, Known, longest_first, time_left
 from polinfer.reproduce.store import TIMES, UNITS, Store
 from polinfer.reproduce.unit import Unit
 from polinfer.reproduce.worker import PROGRESS, Attempt, Done
 from polinfer.runs.lock import hold
 
 _LOOK = 2.0  # seconds between looks at what units are doing
+_TELLING = 0.05  # of a unit; from here on its own progress says how long it takes
+_HOUR = 3600
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Reproduce(OutputFlags):
     """Address of a Dask scheduler whose workers do the work, such as tcp://10.0.0.1:8786."""
     methods: tuple[str, ...] = ()
     """Run only units of these methods now (vsmc, wake, sac, ...); the others wait for another time."""
+    dry_run: bool = False
+    """Run nothing; say what is missing and about how long it takes, judged by what is finished in --out."""
 
     def run(self) -> None:
         """Run what is missing, then tell what came of it."""
@@ -64,15 +69,24 @@ class Reproduce(OutputFlags):
         budget, store = budget_named(self.budget), Store(self.out)
         units = [unit for name in names for unit in EXPERIMENTS[name].units(budget)]
         todo = [u for u in missing(units, store) if not self.methods or u.method in self.methods]
-        if not budget.optimised:
-            _compile_quickly()
+        known = _finished_times(units, store)
+        if budget.optimised:
+            todo = longest_first(todo, Expectation(known))
+        else:
             # One problem after the other, whichever experiments it is in: its units share programs.
             todo.sort(key=lambda unit: unit.domain)
         if self.methods and not any(unit.method in self.methods for unit in units):
-            known = sorted({unit.method for unit in units})
-            raise PolinferError(f"no unit has the method {self.methods[0]!r}; there are {', '.join(known)}")
+            names_known = sorted({unit.method for unit in units})
+            raise PolinferError(
+                f"no unit has the method {self.methods[0]!r}; there are {', '.join(names_known)}"
+            )
+        if self.dry_run:
+            self._tell_expected(todo, known)
+            return
+        if not budget.optimised:
+            _compile_quickly()
         hold(self.out, UNITS, TIMES)
-        with _progress(todo, len(units), store) as finished:
+        with _progress(todo, len(units), store, known, self.jobs) as finished:
             failed = run_units(todo, store, jobs=self.jobs, cluster=self.cluster, finished=finished)
         store.clear(units)
         findings = gather(store, budget, names)
@@ -89,6 +103,26 @@ class Reproduce(OutputFlags):
                 f"{len(failed)} of {len(todo)} units could not be done, the first being {first.unit.method} "
                 f"on {first.unit.domain}: {first.reason}"
             )
+
+    def _tell_expected(self, todo: list[Unit], known: Known) -> None:
+        expectation = Expectation(known)
+        seconds = [expectation.seconds(unit) for unit in todo]
+        left = time_left(seconds, (), self.jobs)
+        if self.json:
+            print_json(
+                {
+                    "missing": len(todo),
+                    "worker_seconds": sum(seconds),
+                    "seconds": left,
+                    "measured": len(known),
+                }
+            )
+            return
+        remarks().print(
+            f"{len(todo)} units are missing: about {_duration(left)} with {self.jobs} jobs "
+            f"({_duration(sum(seconds))} of work), judged by {len(known)} finished units",
+            soft_wrap=True,
+        )
 
     def _command(self) -> str:
         return f"polinfer reproduce {' '.join(self.experiments)} --budget {self.budget}"
@@ -113,9 +147,15 @@ def check_names(given: Sequence[str]) -> list[str]:
     return [name for name in EXPERIMENTS if "all" in given or name in given]
 
 
+def _finished_times(units: list[Unit], store: Store) -> Known:
+    times = {unit.key: (unit, store.read_times(unit)) for unit in units}
+    return [(unit, found.seconds) for unit, found in times.values() if found is not None]
+
+
 @contextmanager
-def _progress(todo: list[Unit], total: int, store: Store) -> Iterator[Finished]:
-    """Show how many units are finished, and how far those are that run."""
+def _progress(todo: list[Unit], total: int, store: Store, known: Known, jobs: int) -> Iterator[Finished]:
+    """Show how many units are finished, how far those are that run, and about how much time is left."""
+    known, ended = list(known), set[str]()
     bar = Progress(
         TextColumn("units"),
         BarColumn(),
@@ -129,10 +169,13 @@ def _progress(todo: list[Unit], total: int, store: Store) -> Iterator[Finished]:
 
     def look() -> None:
         while not over.wait(_LOOK):
-            bar.update(task, state=_running(todo, store))
+            waiting = [unit for unit in todo if unit.key not in ended]
+            bar.update(task, state=_running(waiting, store, Expectation(known), jobs))
 
     def finished(done: Done) -> None:
         bar.advance(task)
+        known.append((done.unit, done.times.seconds))
+        ended.add(done.unit.key)
         if not bar.console.is_terminal:
             # In a log, a line for each; on a terminal the bar moves.
             bar.console.print(f"{time.strftime('%H:%M:%S')} {done.unit.key} {done.times.seconds:.0f} s")
@@ -152,14 +195,28 @@ def _progress(todo: list[Unit], total: int, store: Store) -> Iterator[Finished]:
             bar.update(task, state="")
 
 
-def _running(todo: list[Unit], store: Store) -> str:
-    """Say which units are at work, and how far they are."""
-    parts = []
-    for unit in todo:
+def _running(unfinished: list[Unit], store: Store, expectation: Expectation, jobs: int) -> str:
+    """Say which units are at work, how far they are, and how much time is left for all."""
+    parts, running, waiting = [], [], []
+    for unit in unfinished:
         try:
             now = read_record(store.scratch(unit) / PROGRESS, Attempt)
         except PolinferError:
+            waiting.append(expectation.seconds(unit))
             continue
         if 0 < now.done < now.total:
             parts.append(f"{unit.domain} {unit.method} {100 * now.done / now.total:.0f}%")
-    return ", ".join(parts[:4])
+        share = now.done / now.total if now.total else 0.0
+        by_progress = now.seconds * (1 - share) / share if share > _TELLING else None
+        running.append(
+            max(0.0, expectation.seconds(unit) - now.seconds) if by_progress is None else by_progress
+        )
+    left = f"about {_duration(time_left(waiting, running, jobs))} left"
+    return ", ".join([left, *parts[:4]])
+
+
+def _duration(seconds: float) -> str:
+    """Return a length of time as one would say it."""
+    if seconds < _HOUR:
+        return f"{max(1, round(seconds / 60))} min"
+    return f"{seconds / _HOUR:.1f} h"

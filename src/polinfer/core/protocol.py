@@ -6,12 +6,15 @@ with `scan`, and shared noise with keys; an MDP depends on none of these.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+_UNROLLED = 16  # outcomes up to which a cumulative sum is written out
 
 State = Any
 """A pytree of arrays of fixed shape."""
@@ -228,6 +231,11 @@ def sample_index(key: Array, probability: Array) -> Array:
 
 def invert_cumulative(uniform: Array, probability: Array) -> Array:
     """Return the index of `probability` ``[B]`` that `uniform` in ``[0, 1)`` falls on, ``[] int32``."""
-    cumulative = jnp.cumsum(probability)
     # Rounding may leave the last sum below one; scaling the draw by it keeps the index in range.
+    if probability.shape[0] <= _UNROLLED:
+        # The same sums in the same order; XLA on CPU makes a slow loop of a cumulative sum.
+        sums = list(accumulate(probability[i] for i in range(probability.shape[0])))
+        passed = [(uniform * sums[-1] >= one).astype(jnp.int32) for one in sums[:-1]]
+        return sum(passed, start=jnp.zeros((), jnp.int32))
+    cumulative = jnp.cumsum(probability)
     return jnp.sum(uniform * cumulative[-1] >= cumulative[:-1]).astype(jnp.int32)

@@ -19,6 +19,7 @@ from polinfer.smc.record import Sweep
 from polinfer.smc.weights import Weighed
 
 _RUNNING_MEMORY = 0.99
+_FEW = 64  # states of a table, up to which those without a weight are evaluated, too
 
 Gradient = Callable[[Proposal, Sweep, Array], tuple[Proposal, Array]]
 """From a proposal, sweeps ``[U, T, N]`` and the running baseline ``[T]`` to gradient and next baseline."""
@@ -61,7 +62,8 @@ def make_gradient(mdp: MDP, config: TrainConfig, by_table: bool) -> Gradient:
             weight = weight.at[sweeps.state, sweeps.action].add(coefficients) / -batch
             if completed:
                 weight = weight - _where_none_came(mdp, -weight)
-            if completed or config.proposal == "table":
+            # Few states are evaluated together: their log q is at hand from the sweep, and XLA sees that.
+            if completed or config.proposal == "table" or mdp.num_states <= _FEW:
                 return jax.grad(everywhere)(proposal, weight)
             states = jnp.arange(mdp.num_states)
             return score_gradient(weighted, proposal, (states, weight), (weight != 0).any(axis=1))

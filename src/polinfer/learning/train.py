@@ -17,6 +17,7 @@ from polinfer.core.noise import derive_words, seed_words
 from polinfer.core.protocol import MDP
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.gradient import make_gradient, misfit
+from polinfer.learning.groups import run_in_groups
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.compiled import run_sweep
 from polinfer.smc.lineage import lineages
@@ -98,7 +99,7 @@ def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
         count = (last - first).astype(jnp.float32)
         return state, jax.vmap(lambda sums: metrics_of(sums, count, config.sweep.particles))(sums)
 
-    return Trainer(init=learning.init, run=jax.jit(chunk, donate_argnums=0))
+    return Trainer(init=learning.init, run=run_in_groups(jax.jit(chunk, donate_argnums=0)))
 
 
 class Learning(NamedTuple):

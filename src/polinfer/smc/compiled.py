@@ -6,6 +6,7 @@ Unbatched over sweeps and seeds; callers `vmap`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from jax.scipy.special import logsumexp
 
 from polinfer.core.noise import SweepNoise, draw_noise, draw_world_noise, particle_words, query_words
 from polinfer.core.protocol import MDP, State, discounted, invert_cumulative, log_prior_of
+from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.config import SweepConfig
 from polinfer.smc.record import Sweep
 from polinfer.smc.resampling import choose_ancestors
@@ -22,14 +24,16 @@ from polinfer.smc.scan import scan_until_idle
 from polinfer.smc.transitions import LogProposal, is_terminal_start, move_by_words, start_from_words
 from polinfer.smc.worlds import run_world_sweep
 
+_UNUSED = -1  # an entry of a history without a visit
+
 
 class _Particles(NamedTuple):
     """The carry of the scan; all of it is copied when particles are resampled."""
 
     state: State  # [N, ...]
     over: Array  # [N] bool
-    seen: Array  # [T, N, K] int32, identities of the states visited so far
-    taken: Array  # [T, N] int32, the actions taken there
+    seen: Array  # [N, K, T] int32, the states visited so far
+    taken: Array  # [N, T] int32, earlier visits of the state times the number of actions, plus the action
 
 
 def run_sweep(words: Array, mdp: MDP, log_proposal: LogProposal, config: SweepConfig) -> Sweep:
@@ -46,24 +50,27 @@ def run_sweep_from_noise(
     """Run one sweep in one world on given randomness."""
     horizon, count = mdp.horizon, config.particles
     start = start_from_words(mdp, noise.start)
-    size = mdp.identity(start).shape[0]
+    size = _memo_key(mdp, start).shape[0]
     particles = _Particles(
         state=jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), start),
         over=jnp.broadcast_to(is_terminal_start(mdp, start), (count,)),
-        seen=jnp.zeros((horizon, count, size), jnp.int32),
-        taken=jnp.full((horizon, count), -1, jnp.int32),
+        seen=jnp.zeros((count, size, horizon), jnp.int32),
+        taken=jnp.full((count, horizon), _UNUSED, jnp.int32),
     )
 
     def step(carry: tuple[_Particles, Array], inputs: Any) -> Any:
         particles, log_weight = carry
         t, uniform_action, uniform_refresh, uniform_resample = inputs
         identity = jax.vmap(mdp.identity)(particles.state)
-        # A row that was not written yet holds action -1 and matches nothing.
-        match = (particles.seen == identity).all(axis=-1) & (particles.taken >= 0)  # [T, N]
+        key = jax.vmap(partial(_memo_key, mdp))(particles.state)  # [N, K]
+        match = (particles.seen == key[:, :, None]).all(axis=1)  # [N, T]
         log_q = jax.vmap(log_proposal)(particles.state)  # [N, A]
         log_prior = jax.vmap(lambda state: log_prior_of(mdp, state))(particles.state)
 
-        memo = _latest(match, particles.taken, mdp.num_actions)
+        # The latest visit has the largest number; an entry that was not written yet has none.
+        latest = jnp.max(jnp.where(match, particles.taken, _UNUSED), axis=1)
+        memo = jnp.where(latest < 0, _UNUSED, latest % mdp.num_actions)
+        visits = jnp.where(latest < 0, 0, latest // mdp.num_actions + 1)
         active = ~particles.over
         drawn = active & ((memo < 0) | (uniform_refresh < config.refresh))
         fresh = jax.vmap(invert_cumulative)(uniform_action, jnp.exp(log_q))
@@ -72,7 +79,10 @@ def run_sweep_from_noise(
         log_p = jnp.where(drawn, jnp.take_along_axis(log_prior, action[:, None], axis=1)[:, 0], 0.0)
         log_q_action = jnp.where(drawn, picked, 0.0)
 
-        visit = (match & (particles.taken == action)).sum(axis=0)
+        # Without refreshing, a state has one action, and its visits are those of the action.
+        visit = (
+            visits if config.refresh == 0 else _visits_with(match, particles.taken, action, mdp.num_actions)
+        )
         slot = jnp.arange(count)
         words = (
             jax.vmap(query_words, in_axes=(None, 0, 0, 0))(noise.words, identity, action, visit)
@@ -108,10 +118,10 @@ def run_sweep_from_noise(
                 particles.state,
             ),
             over=over[ancestor],
-            seen=jax.lax.dynamic_update_index_in_dim(particles.seen, identity, t, 0)[:, ancestor],
-            # After the end of an episode -1 is stored, which matches no visit.
-            taken=jax.lax.dynamic_update_index_in_dim(particles.taken, jnp.where(active, action, -1), t, 0)[
-                :, ancestor
+            seen=_put(particles.seen, key, t)[ancestor],
+            # After the end of an episode there is no visit to remember.
+            taken=_put(particles.taken, jnp.where(active, visits * mdp.num_actions + action, _UNUSED), t)[
+                ancestor
             ],
         )
         return (after, jnp.where(resampled, 0.0, log_weight)), record
@@ -121,8 +131,16 @@ def run_sweep_from_noise(
     return record._replace(ended=record.ended[-1])
 
 
-def _latest(match: Array, taken: Array, num_actions: int) -> Array:
-    """Return the action ``[N]`` of the latest matching row, -1 where there is none."""
-    row = jnp.arange(match.shape[0], dtype=jnp.int32)[:, None]
-    latest = jnp.max(jnp.where(match, row * num_actions + taken, -1), axis=0)
-    return jnp.where(latest < 0, -1, latest % num_actions)
+def _memo_key(mdp: MDP, state: State) -> Array:
+    """Return what a memo knows a state by, ``[K] int32``: its number on a table, which is one word."""
+    return jnp.asarray(state, jnp.int32)[None] if isinstance(mdp, TabularMDP) else mdp.identity(state)
+
+
+def _visits_with(match: Array, taken: Array, action: Array, num_actions: int) -> Array:
+    """Return how many of the matching visits ``[N, T]`` took `action` ``[N]``."""
+    return (match & (taken >= 0) & (taken % num_actions == action[:, None])).sum(axis=1)
+
+
+def _put(history: Array, entry: Array, t: Array) -> Array:
+    written: Array = jax.lax.dynamic_update_index_in_dim(history, entry, t, history.ndim - 1)
+    return written
