@@ -93,6 +93,7 @@ def test_hubs_beyond_the_rows_are_added_by_segments(monkeypatch):
     policy = every_policy(reduce_table(table).legal)
     full = evaluated(reduce_table(table), policy)
     monkeypatch.setattr("polinfer.annealing.problem._MOST_PREDECESSORS", 2)
+    monkeypatch.setattr("polinfer.annealing.problem._ANY_PREDECESSORS", 1)
     monkeypatch.setattr("polinfer.annealing.problem._DENSE_SHARE", 2.0)
     problem = reduce_table(table)
     assert len(problem.hub_origin)

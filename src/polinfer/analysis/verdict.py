@@ -20,7 +20,7 @@ from polinfer import exact
 from polinfer.analysis.convergence import convergence
 from polinfer.analysis.references import reference_for
 from polinfer.analysis.table_error import TableUncertainty, table_error
-from polinfer.annealing import TemperedConfig
+from polinfer.annealing import TemperedConfig, anneal
 from polinfer.core.errors import TooLargeError
 from polinfer.exact.bounds import EvidenceBounds, class_marginals, evidence_bounds
 from polinfer.exact.solution import Floats, Solution
@@ -39,6 +39,7 @@ _CHEAP = 3_000_000  # multiplications for one policy; up to here annealing takes
 _IMPRECISE = 1.2  # times the tolerance of log Z, beyond which annealing has not become precise
 _HEAVY = 0.7  # Pareto k beyond which importance weights have no reliable mean (Vehtari et al. 2024)
 _MIXED = 1.1  # R-hat, beyond which populations may not have mixed
+_ABOVE = 4.0  # times the reward scale, from which a check comes down
 _SLACK = 0.02  # nats by which an estimate of log Z may miss a bound besides three standard errors
 _LEAVES, _WORK = 32, 1e8  # of the bounds; ten times as many when thorough
 
@@ -297,25 +298,51 @@ def _by_another_start(
             "run from another start",
             distance,
         )
-    # The other start found less: it may itself have missed what this one found.  Or populations differ, and
-    # agree on average by chance.  Ask the same start again, with more moves.
+    if distance > TRUSTED:
+        return _from_above(posterior, table, check_config, ahead, seed)
+    # Populations differ, and agree on average perhaps by chance.  Ask the same start again, with more moves.
+    assert mixing is not None
     again = infer(table, replace(check_config, moves=2 * config.moves), seed=seed + 9_001 + posterior.seed)
-    near, distance = distance <= TRUSTED, distance_to(posterior, policy_of(again))
-    verdict = Verdict.TRUST if distance <= TRUSTED and (near or ahead < -4 * noise) else Verdict.CARE
-    reason = (
-        f"a run from another start found {'less' if ahead < 0 else 'more'} evidence ({abs(ahead):.2f} nats)"
-    )
-    if near and mixing is not None:
-        state, action = mixing.worst
-        reason = (
-            f"its populations differ (R-hat {mixing.r_hat:.2f}, most for {table.action_names[action]} in "
-            f"{table.state_names[state]})"
-        )
+    distance = distance_to(posterior, policy_of(again))
+    state, action = mixing.worst
     return Judgement(
-        verdict,
-        f"{reason}, and one with twice the moves is {distance:.3f} away",
-        "" if verdict is Verdict.TRUST else "use more policies and moves, or a smaller reward scale",
+        Verdict.TRUST if distance <= TRUSTED else Verdict.CARE,
+        f"its populations differ (R-hat {mixing.r_hat:.2f}, most for {table.action_names[action]} in "
+        f"{table.state_names[state]}), and a run with twice the moves is {distance:.3f} away",
+        "" if distance <= TRUSTED else "use more policies and moves, or a smaller reward scale",
         "run with twice the moves",
+        distance,
+    )
+
+
+def _from_above(
+    posterior: Posterior, table: TabularMDP, config: TemperedConfig, ahead: float, seed: int
+) -> Judgement:
+    """Judge annealing where the other start did not arrive: by a run that comes from the other end.
+
+    It begins where rewards count several times as much, at policies near the optimum, and goes down.  The
+    same start again would miss again whatever it misses.
+    """
+    whole = posterior.policies
+    assert whole is not None
+    path = anneal(table, config, scales=(1.0, _ABOVE), seed=seed + 9_001 + posterior.seed)
+    point = path.at(1.0)
+    distance = distance_to(posterior, point.policy)
+    more = point.log_evidence - whole.log_evidence
+    noise = float(np.hypot(point.log_evidence_stderr, whole.log_evidence_stderr))
+    missed = more > 4 * noise + 0.1
+    reason = (
+        f"a run from another start found {'less' if ahead < 0 else 'more'} evidence ({abs(ahead):.2f} nats), "
+        f"and one that came down from {_ABOVE:g} times the reward scale is {distance:.3f} away"
+    )
+    if missed:
+        reason += f", with {more:.2f} nats more"
+    sure = distance <= TRUSTED and abs(more) <= 4 * noise + 0.1 and ahead < 0
+    return Judgement(
+        Verdict.TRUST if sure else Verdict.DISTRUST if missed else Verdict.CARE,
+        reason,
+        "" if sure else "use more policies and moves, or a smaller reward scale",
+        "run from a larger reward scale",
         distance,
     )
 
