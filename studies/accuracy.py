@@ -42,7 +42,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "wake": {},
     "particles": {},
 }
-_FORGET = 40  # cases after which compiled programs are dropped: each has shapes of its own
+_FORGET = 400  # cases after which compiled programs are dropped
 
 
 def main() -> None:

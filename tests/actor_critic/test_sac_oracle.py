@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polinfer
+from polinfer import exact
 from polinfer.actor_critic.config import SacConfig
 from polinfer.actor_critic.oracle import soft_oracle
 from polinfer.posterior.diagnostics import Severity
@@ -96,6 +97,22 @@ def test_without_a_fixed_point_there_are_no_distances_and_a_finding_says_so() ->
     discounted = soft_oracle(learned(grid, even, alpha=1.0, gamma=0.9))
     assert discounted is not None
     assert discounted.distances is not None
+
+
+def test_the_aim_reads_absorbing_states_as_the_run_did() -> None:
+    found = {}
+    for word in ("end", "continue"):
+        oracle = soft_oracle(learned(slippery(), POLICIES, alpha=0.4, gamma=0.7, absorbing=word))
+        assert oracle is not None
+        found[word] = oracle
+    wanted = exact.soft_stationary(slippery(), 0.4, 0.7, absorbing="continue").policy
+    np.testing.assert_array_equal(found["continue"].solution.policy, wanted)
+    assert np.abs(found["end"].solution.policy - wanted).max() > 0.01
+    assert found["continue"].name == "soft, no horizon (alpha=0.4, gamma=0.7, absorbing=continue)"
+    endless = learned(slippery(), POLICIES, alpha=0.4, gamma=1.0, absorbing="continue")
+    no_answer, about = polinfer.diagnose(endless)
+    assert "absorbing states pay entropy for ever" in no_answer.sentence
+    assert about.sentence.endswith("; episodes go on in absorbing states, which pay entropy.")
 
 
 def test_only_soft_actor_critic_has_a_soft_aim() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -102,6 +103,17 @@ def test_it_finds_the_soft_optimum_of_the_continuation_example() -> None:
         leave = np.exp((1 - value) / alpha)
         assert abs(exact.soft_stationary(loop, alpha, 0.8).policy[0, 1] - leave) < 1e-7
         assert abs(found.policy[i, 0, 1] - leave) < 0.03
+
+
+def test_it_finds_the_soft_optimum_where_absorbing_states_go_on() -> None:
+    # At gamma rho = 1/2 and alpha 1, leaving has probability e / 2y with 2y = sqrt(y) + e; else 0.550.
+    loop = polinfer.make("continuation", rho=0.625, horizon=4)
+    found = learn(loop, replace(FAST, absorbing="continue"), (1.0,))
+    y = ((1 + np.sqrt(1 + 8 * np.e)) / 4) ** 2
+    assert abs(found.policy[0, 0, 1] - np.e / (2 * y)) < 0.03
+    # The end is worth its entropy: log 2 at every later step.
+    later = 0.8 * np.log(2) / (1 - 0.8)
+    assert np.abs(found.values[:, 0, 1] - later).max() < 0.15
 
 
 SHORT = SacConfig(

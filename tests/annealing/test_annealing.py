@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import polinfer
+from polinfer.analysis.enumerated import EnumeratedReturns
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.classes import add_classes, class_codes, log_total, no_classes
@@ -226,3 +227,20 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
         monkeypatch.setattr(annealer, "thread_limit", lambda threads=threads: threads)
         found.append(anneal(loop(), config, seed=6).at(1.0))
     equal(*found)
+
+
+def test_all_scales_come_out_of_one_run():
+    table = loop()
+    config = TemperedConfig(enumerate_up_to=0, policies=64, tolerance=0.01, evidence_tolerance=0.1)
+    scales = (0.2, 1.0, 6.0)
+    path = anneal(table, config, scales=scales, seed=3)
+    assert [point.scale for point in path.points] == list(scales)
+    listed = EnumeratedReturns(table)
+    for point in path.points:
+        want = listed.at(point.scale)
+        assert abs(point.log_evidence - want.log_evidence) < 4 * point.log_evidence_stderr + 1e-6
+        assert abs(point.policy - want.policy).max() < 0.02
+        assert abs(point.expected_return - want.expected_return) < 0.05
+    # The others go on from the largest scale: one round each, where it began with several.
+    rounds = [len(point.round_log_evidence[0]) for point in path.points]
+    assert rounds[0] == rounds[1] == 1 < rounds[2]

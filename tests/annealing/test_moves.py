@@ -51,7 +51,7 @@ def setting(name, inverse=0.6):
         log_even = jnp.asarray(np.log(problem.legal / problem.legal.sum(axis=1, keepdims=True)))
     evaluate = make_evaluate(*problem.gain.shape, 0, problem.horizon, policy.shape[1], 8)
     if name == "returns":
-        evaluate = with_returns(evaluate, problem.horizon)
+        evaluate = with_returns(evaluate)
     walkers = Walkers(policy, jax.jit(evaluate)(make_rows(problem, np.float64), policy))
     prior = log_bridge(log_start, log_even, jnp.float64(inverse))
     influence = jnp.asarray([0.9, 2.1, 0.6])

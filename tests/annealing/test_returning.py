@@ -6,7 +6,13 @@ import pytest
 import polinfer
 from polinfer.annealing.passes import make_evaluate, make_rows, with_returns
 from polinfer.annealing.problem import reduce_table
-from polinfer.annealing.returning import expected_visits, return_chances, two_step_returns
+from polinfer.annealing.returning import (
+    dense_chances,
+    dense_returns,
+    expected_visits,
+    return_chances,
+    two_step_returns,
+)
 
 from .cases import every_policy, lattice, loop
 
@@ -23,6 +29,8 @@ def test_return_chances_are_those_of_two_steps():
     stays, back = two_step_returns(problem)
     successor = problem.successor.reshape(size * actions, outcomes).T
     found = return_chances(jnp.asarray(stays), jnp.asarray(back), jnp.asarray(successor), jnp.asarray(policy))
+    dense = dense_chances(*(jnp.asarray(part) for part in dense_returns(problem)), jnp.asarray(policy))
+    np.testing.assert_allclose(np.asarray(dense), np.asarray(found), atol=1e-6)
     for number, own in enumerate(policy.T):
         for state in range(size):
             onward = move[np.arange(size), own][:, state].copy()
@@ -53,7 +61,7 @@ def test_conditionals_come_nearer_to_the_exact_ones_on_a_slippery_grid(scale):
         single = jax.jit(make_evaluate(size, actions, 0, problem.horizon, size * actions, 8))
         adjoints = [
             np.asarray(jax.jit(each)(rows, jnp.asarray(policy)).adjoint)
-            for each in (plain, with_returns(plain, problem.horizon))
+            for each in (plain, with_returns(plain))
         ]
         exact = []
         for own in policy.T:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import polinfer
+from polinfer.analysis.account import how_sure, standing_sentence
 from polinfer.cli import main
+from polinfer.cli.plan import Plan
 from polinfer.methods.registry import METHODS
 
 
@@ -228,8 +230,9 @@ def test_a_run_is_reported_as_a_page(capsys: pytest.CaptureFixture[str], tmp_pat
     assert told == record | {"report": str(folder / "report.html")}
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "probe/fork" in page
-    assert "data:image/png;base64," in page
-    assert main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+    assert 'import "page/report.js"' in page  # the views of explore
+    assert main(["report", str(folder), "--no-interactive", "--out", str(tmp_path / "page.html")]) == 0
+    assert "data:image/png;base64," in (tmp_path / "page.html").read_text(encoding="utf-8")
     captured = capsys.readouterr()
     assert "reproduce" not in captured.out + captured.err
     assert (tmp_path / "page.html").exists()
@@ -332,6 +335,26 @@ def test_a_scale_is_chosen_recorded_and_told(capsys: pytest.CaptureFixture[str],
         assert complaint in capsys.readouterr().err
     assert main(["path", "bandit", "--reward-scale", "auto"]) == 2
     assert "is for plan and compare" in capsys.readouterr().err
+
+
+def test_a_time_limit_covers_the_certificate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the method had ended just before the limit.
+    monkeypatch.setattr(Plan, "_left", lambda plan, started, share=1.0: None if share < 1 else 1e-6)
+    words = ["plan", "gridworld/multimodal", "--method", "tempered", "--reward-scale", "2"]
+    record = run_json(capsys, *words, "--time-limit", "20", "--out", str(tmp_path / "run"))
+    assert record["stopped"] is None
+    assert record["check_stopped"] == "the time limit of 20 s"
+    assert "The check was cut short by the time limit of 20 s." in how_sure(record)
+    assert record["certificate"]["verdict"] != "trust"
+
+
+def test_the_way_begins_at_the_prior_where_one_is_given() -> None:
+    record = {"standing": {"uniform": -1.0, "optimum": 3.0, "share": 0.5}, "return": {"mean": 1.0}}
+    assert standing_sentence(record) == "return 1.000 (uniform -1.000, optimum 3.000): 50% of the way."
+    record["terms"] = {"prior": "given"}
+    assert standing_sentence(record) == "return 1.000 (prior -1.000, optimum 3.000): 50% of the way."
 
 
 def test_a_run_ended_by_its_time_limit_has_an_answer_and_can_go_on(

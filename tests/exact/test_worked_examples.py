@@ -97,6 +97,87 @@ def test_continuation_at_one_half_in_closed_form():
     assert soft.policy[0, 1] == pytest.approx(E / x, abs=TOL)
 
 
+def going_on(rho: float, alpha: float, discount: float) -> float:
+    """P(leave) where the end pays entropy: e^(1/a) / 2y with 2y = y^(discount rho) + e^(1/a), by bisection.
+
+    y = exp((V(s1) - V(s2)) / a); staying for ever in s2, with two actions, is worth a log 2 / (1 - discount).
+    """
+    top = math.exp(1 / alpha)
+    low, high = 0.5, 10 * top
+    for _ in range(200):
+        y = (low + high) / 2
+        low, high = (y, high) if 2 * y < y ** (discount * rho) + top else (low, y)
+    return top / (2 * low)
+
+
+@pytest.mark.parametrize(("rho", "alpha", "discount"), [(0.0, 1.0, 0.9), (0.7, 0.6, 0.8), (0.9, 1.3, 0.99)])
+def test_continuation_where_absorbing_states_go_on(rho, alpha, discount):
+    table = polinfer.make("continuation", rho=rho)
+    soft = exact.soft_stationary(table, alpha, discount, absorbing="continue")
+    leave = going_on(rho, alpha, discount)
+    assert soft.result is exact.Result.CONVERGED
+    assert soft.settings["absorbing"] == "continue"
+    assert soft.policy[0, 1] == pytest.approx(leave, abs=TOL)
+    assert soft.value[1] == pytest.approx(alpha * math.log(2) / (1 - discount), abs=TOL)
+    ending = exact.soft_stationary(table, alpha, discount)
+    assert "absorbing" not in ending.settings
+    # Only with a way back does it matter that being alive is no longer what pays.
+    gap = soft.policy[0, 1] - ending.policy[0, 1]
+    assert gap > 0.02 if rho else abs(gap) < TOL
+
+
+def test_both_readings_of_the_continuation_in_closed_form():
+    """At discount times rho = 1/2: x = sqrt(x) + e where episodes end, 2 y = sqrt(y) + e where they go on."""
+    table = polinfer.make("continuation", rho=0.625)
+    x, y = ((1 + math.sqrt(1 + 4 * E)) / 2) ** 2, ((1 + math.sqrt(1 + 8 * E)) / 4) ** 2
+    for absorbing, leave in (("end", E / x), ("continue", E / (2 * y))):
+        found = exact.soft_stationary(table, 1.0, 0.8, absorbing=absorbing).policy[0, 1]
+        assert found == pytest.approx(leave, abs=TOL)
+    assert (round(E / x, 4), round(E / (2 * y), 4)) == (0.5501, 0.6533)
+
+
+def test_going_on_over_a_horizon_is_the_recursion():
+    first, second = 0.0, 0.0
+    for _ in range(7):
+        stay, leave = 0.7 * first + 0.3 * second, 1 + second
+        first, second = math.log(math.exp(stay) + math.exp(leave)), math.log(2) + second
+    soft = exact.soft_value_iteration(polinfer.make("continuation", rho=0.7), 1.0, 7, absorbing="continue")
+    assert soft.objective == pytest.approx(first, abs=TOL)
+    assert soft.value[1] == pytest.approx(7 * math.log(2), abs=TOL)
+    assert soft.stages[0, 0, 1] == pytest.approx(math.exp(leave - first), abs=TOL)
+
+
+def test_a_prior_leaves_nothing_to_earn_in_absorbing_states():
+    """Held to a reference measure, an absorbing state has no divergence to pay: both readings are one."""
+    table = polinfer.make("continuation", rho=0.7).with_problem(prior=[[0.4, 0.6], [0.5, 0.5]])
+    ends, goes_on = (
+        exact.soft_stationary(table, 0.8, 0.9, absorbing=word).policy for word in ("end", "continue")
+    )
+    np.testing.assert_allclose(ends, goes_on, atol=TOL)
+
+
+def test_what_the_readings_make_of_the_papers_problems():
+    """Returns of the soft policy at alpha 1 and discount 0.99: it ends / it goes on in absorbing states."""
+    known = {
+        "gridworld/multimodal": (-3.77, 1.13),
+        "tireworld/4": (0.15, -0.88),
+        "tireworld/7": (1.58, -0.41),
+        "tireworld/10": (0.73, -4.16),
+    }
+    for name, returns in known.items():
+        table = polinfer.tabulate(polinfer.make(name))
+        for absorbing, expected in zip(("end", "continue"), returns, strict=True):
+            policy = exact.soft_stationary(table, 1.0, 0.99, absorbing=absorbing).policy
+            found = exact.evaluate_policy(table, policy).expected_return
+            assert found == pytest.approx(expected, abs=0.006), (name, absorbing)
+
+
+def test_an_unknown_reading_is_refused():
+    table = polinfer.make("continuation")
+    with pytest.raises(PolinferError, match="absorbing must be 'end' or 'continue', got 'stop'"):
+        exact.soft_stationary(table, absorbing="stop")
+
+
 def test_continuation_under_the_other_horizons():
     """The posterior does not depend on rho or on the horizon: staying earns nothing, however long."""
     for horizon in (1, 3, 50):

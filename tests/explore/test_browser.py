@@ -103,7 +103,8 @@ class Page:
     def solved(self) -> None:
         self.until(
             lambda: self.js(
-                "return !document.querySelector('.stale') && !document.getElementById('scale').disabled"
+                "return !document.querySelector('.stale')"
+                " && document.getElementById('scale')?.disabled === false"
             )
         )
 
@@ -320,3 +321,20 @@ def test_the_page_says_that_the_server_is_gone(browser: Any, tmp_path: Path) -> 
     finally:
         stop_server(server)
     page.until(lambda: "The server has stopped" in page.text(".banner"))
+
+
+def test_a_report_is_slid_and_clicked_without_a_server(browser: Any, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "polinfer"]
+    plan = ["plan", "gridworld/ablation", "--method", "exact", "--out", "run"]
+    for words in (plan, ["report", "run"]):
+        subprocess.run([*command, *words], cwd=tmp_path, check=True, capture_output=True)
+    page = Page(browser, Server(None, (tmp_path / "run" / "report.html").as_uri(), tmp_path))  # type: ignore[arg-type]
+    browser.get("about:blank")
+    browser.get_log("browser")  # what another test left
+    page.open()
+    page.solved()
+    page.press_cell(0, 1)
+    assert page.until(page.probabilities)["down"] == pytest.approx(80, abs=1)
+    page.slide(1000)
+    page.until(lambda: page.probabilities()["down"] >= 99)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []

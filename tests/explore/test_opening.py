@@ -72,3 +72,12 @@ def test_a_page_without_a_server_holds_everything_and_escapes_it() -> None:
     imports = json.loads(found[1])["imports"]
     assert set(imports) == {f"page/{name}" for name in static_files() if name.endswith(".js")}
     assert not re.search(r'(src|href)="http', page)
+
+
+def test_a_name_that_comes_twice_in_an_upload_is_refused() -> None:
+    from polinfer.core.errors import PolinferError
+    from polinfer.explore.limits import read_upload
+
+    for body in (b'{"horizon": 3, "horizon": 4}', b'{"horizon": NaN}', b"\xff", b"{} x"):
+        with pytest.raises(PolinferError, match="not JSON"):
+            read_upload(body)

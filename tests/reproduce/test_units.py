@@ -100,7 +100,14 @@ def test_an_outcome_of_another_unit_is_not_taken(tmp_path: Path) -> None:
 def test_settings_of_every_method_are_its_configuration() -> None:
     for name, method in METHODS.items():
         unit = Unit("continuation", name)
-        assert unit.describe()["settings"] == plain(method.Config().to_dict())
+        assert unit.describe()["settings"] == plain(method.Config().to_key())
+    sac = Unit("continuation", "sac", settings={"alpha": 0.3})
+    # Results that are older than this setting stay what they are.
+    assert "absorbing" not in sac.describe()["settings"]
+    assert replace(sac, settings={"alpha": 0.3, "absorbing": "end"}).key == sac.key
+    going_on = replace(sac, settings={"alpha": 0.3, "absorbing": "continue"})
+    assert going_on.describe()["settings"]["absorbing"] == "continue"
+    assert going_on.key != sac.key
     wake = Unit("continuation", "wake", settings={"worlds": 1})
     assert replace(wake, settings={"worlds": 1, "surrogate_share": 0.0}).key == wake.key
     assert replace(wake, settings={"worlds": 1, "surrogate_share": 0.8}).key != wake.key

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax  # type: ignore[import-untyped]
 from jax import Array
 
 from polinfer.actor_critic.config import SacConfig
@@ -141,12 +140,14 @@ class SacAgent:
         return -(-(updates * stride // every + 1) * every // stride)
 
     def _adam(self, name: str) -> Any:
+        import optax  # type: ignore[import-untyped] # noqa: PLC0415 - only training needs it
+
         rate = self.config.actor_rate if name == "actor" else self.config.critic_rate
         return optax.adam(rate, eps=self.config.adam_epsilon)
 
     def _descend(self, name: str, part: Any, slope: Any, learner: Learner) -> tuple[Any, Any]:
         change, optimiser = self._adam(name).update(slope, learner.optimisers[name])
-        return optax.apply_updates(part, change), optimiser
+        return jax.tree.map(jnp.add, part, change), optimiser
 
     def _rows(self, network: NetworkProposal) -> Array:
         """Return the network's outputs in all states of the table, ``[S, A]``."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from polinfer.core.absorbing import Absorbing, check_absorbing
 from polinfer.core.errors import PolinferError, check_at_least, check_share
 from polinfer.posterior.config import MethodConfig
 
@@ -57,6 +58,7 @@ class SacConfig(MethodConfig):
     """
 
     method: ClassVar[str] = "sac"
+    later_fields: ClassVar[frozenset[str]] = frozenset({"absorbing"})
 
     alpha: float = 1.0
     """Weight of the policy's entropy; where it is tuned, the weight to start from."""
@@ -64,6 +66,8 @@ class SacConfig(MethodConfig):
     """Tune alpha so that the policy keeps 89% of the entropy of the uniform one."""
     gamma: float = 0.99
     """Discount.  With gamma 1 an agent that is paid for entropy may gain from never ending."""
+    absorbing: Absorbing = "end"
+    """Whether episodes end in absorbing states, or continue there until the horizon, which pays entropy."""
     steps: int = 1_000_000
     """Steps in the environment, per seed."""
     preset: Preset = "b"
@@ -104,6 +108,7 @@ class SacConfig(MethodConfig):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and np.isfinite(value) and value > 0):
                 raise PolinferError(f"{name} must be above zero, got {value}")
+        check_absorbing(self.absorbing)
         for name in ("gamma", "tau"):
             check_share(name, getattr(self, name))
         for name in ("steps", "buffer", "batch", "steps_per_update", "target_every", "width"):

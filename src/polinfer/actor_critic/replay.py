@@ -24,7 +24,7 @@ class Experience(NamedTuple):
     action: Array  # [] int32
     reward: Array  # [] float32
     successor: State
-    terminated: Array  # [] bool; false where the episode was only cut off by the horizon
+    terminated: Array  # [] bool; false where the episode was only cut off by the horizon, or goes on
 
 
 class Packing(NamedTuple):

@@ -89,7 +89,7 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
             state, rows, sums = carry
             words = derive_words(state.words, number)
             probs_in = agent.behaviour(state.learner.actor) if learning else uniformly
-            walk, new, ended = _act(mdp, packing, stride, state.walk, words, probs_in)
+            walk, new, ended = _act(mdp, config, packing, state.walk, words, probs_in)
             done = (number - first) * stride
             rows = jax.lax.dynamic_update_slice_in_dim(rows, new, done, axis=0)
             learner, loss, entropy = state.learner, jnp.zeros(()), jnp.zeros(())
@@ -133,9 +133,14 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
 
 
 def _act(
-    mdp: MDP, packing: Packing, stride: int, walk: Walk, words: Array, probs_in: Callable[[State], Array]
+    mdp: MDP,
+    config: SacConfig,
+    packing: Packing,
+    walk: Walk,
+    words: Array,
+    probs_in: Callable[[State], Array],
 ) -> Any:
-    """Take the `stride` steps between updates; return them packed, and what episodes that ended gained."""
+    """Take the steps between updates; return them packed, and what episodes that ended gained."""
 
     def step(walk: Walk, index: Array) -> Any:
         action_words, move_words, restart_words = (
@@ -144,13 +149,14 @@ def _act(
         action = invert_cumulative(as_uniform(action_words), probs_in(walk.state))
         moved = move_by_words(mdp, move_words, walk.state, action)
         reward = jnp.asarray(moved.reward, jnp.float32)
-        row = packing.pack(Experience(walk.state, action, reward, moved.state, moved.terminated))
+        ends = moved.terminated & (config.absorbing == "end")
+        row = packing.pack(Experience(walk.state, action, reward, moved.state, ends))
         # Cut off by the horizon, an episode starts anew, but its last step is stored as one that goes on.
-        over = moved.terminated | (walk.steps + 1 >= mdp.horizon)
+        over = ends | (walk.steps + 1 >= mdp.horizon)
         fresh = Walk(start_from_words(mdp, restart_words), jnp.zeros_like(walk.steps), jnp.zeros(()))
         later = Walk(moved.state, walk.steps + 1, walk.gained + reward)
         ended = jnp.stack([over.astype(jnp.float32), jnp.where(over, later.gained, 0.0)])
         return jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, later), (row, ended)
 
-    walk, (rows, ended) = jax.lax.scan(step, walk, jnp.arange(stride))
+    walk, (rows, ended) = jax.lax.scan(step, walk, jnp.arange(config.steps_per_update))
     return walk, rows, ended.sum(axis=0)

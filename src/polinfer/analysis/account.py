@@ -74,11 +74,17 @@ def standing_sentence(record: dict[str, Any]) -> str:
     standing, executed = record.get("standing"), record["return"]["mean"]
     if standing is None:
         return f"return {executed:.3f}; without a table the optimum is not known."
-    returns = f"return {executed:.3f} (uniform {standing['uniform']:.3f}, optimum {standing['optimum']:.3f})"
+    begin = _reference(record)
+    returns = f"return {executed:.3f} ({begin} {standing['uniform']:.3f}, optimum {standing['optimum']:.3f})"
     share = standing["share"]
     if share is None:
-        return f"{returns}: the uniform policy is as good as the optimum."
+        return f"{returns}: the {begin} policy is as good as the optimum."
     return f"{returns}: {100 * share:.0f}% of the way."
+
+
+def _reference(record: dict[str, Any]) -> str:
+    """Return what the way begins at: the uniform policy, or the prior that was given."""
+    return "prior" if record.get("terms", {}).get("prior") == "given" else "uniform"
 
 
 def how_sure(record: dict[str, Any]) -> str:
@@ -88,6 +94,8 @@ def how_sure(record: dict[str, Any]) -> str:
     sentence = f"{verdict}: {reason}."
     if record.get("stopped"):
         sentence = f"stopped early by {record['stopped']}; of what was found: {sentence}"
+    if record.get("check_stopped"):
+        sentence += f" The check was cut short by {record['check_stopped']}."
     warnings = [
         found
         for found in record["diagnostics"]
@@ -112,7 +120,7 @@ def _open(choices: dict[str, Any]) -> str:
     if not even:
         return f"no toss-ups; {choices['clear']} of {most} choices are clear."
     named = "; ".join(
-        f"{one['state']} {' or '.join(one['actions'])} ({' : '.join(f'{p:.2f}' for p in one['probs'])})"
+        f"{one['state']}: {' or '.join(one['actions'])} ({' : '.join(f'{p:.2f}' for p in one['probs'])})"
         for one in choices["toss_ups"][:_NAMED]
     )
     more = f"; {even - _NAMED} more" if even > _NAMED else ""
@@ -132,7 +140,7 @@ def advice_sentence(record: dict[str, Any]) -> str:
     share = None if standing is None else standing["share"]
     if share is None or FLAT <= share <= PEAKED:
         return ""
-    near = "hardly differs from the uniform policy" if share < FLAT else "is nearly the optimum"
+    near = f"hardly differs from the {_reference(record)} policy" if share < FLAT else "is nearly the optimum"
     words = f"at this scale the posterior-induced policy {near}, which is correct."
     if advice is None:
         return words

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polinfer import exact
+from polinfer.core.absorbing import Absorbing, check_absorbing
 from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.enumeration import DEFAULT_LIMIT, Progress
@@ -58,6 +59,7 @@ def compare(
     *,
     learned: Mapping[str, Posterior] | None = None,
     alpha: float = 1.0,
+    absorbing: Absorbing = "end",
     risk: float = 1.0,
     limit: int = DEFAULT_LIMIT,
     progress: Progress | None = None,
@@ -73,6 +75,8 @@ def compare(
         ``sac`` its exact aim is shown, soft value iteration with the same ``alpha`` and ``gamma``.
     alpha
         The entropy weight of the soft policy.
+    absorbing
+        ``"continue"`` lets the soft policy earn entropy in absorbing states, until the horizon.
     risk
         The entropic risk parameter; the policy that avoids risk gets ``-risk``.
     limit
@@ -97,9 +101,13 @@ def compare(
         if posterior.mdp is not mdp and posterior.mdp != mdp:
             raise PolinferError(f"{name!r} was inferred for another problem than the one to compare on")
     notes: list[str] = []
+    going_on = "" if check_absorbing(absorbing) else ", absorbing=continue"
     solvers: list[tuple[str, Callable[[], Solution]]] = [
         ("policy posterior", lambda: exact.policy_posterior(table, limit=limit, progress=progress)),
-        (f"soft (alpha={alpha:g})", lambda: exact.soft_value_iteration(table, alpha)),
+        (
+            f"soft (alpha={alpha:g}{going_on})",
+            lambda: exact.soft_value_iteration(table, alpha, absorbing=absorbing),
+        ),
         ("control as inference", lambda: exact.control_as_inference(table)),
         (f"risk seeking ({risk:g})", lambda: exact.entropic_risk(table, risk)),
         (f"risk averse ({-risk:g})", lambda: exact.entropic_risk(table, -risk)),

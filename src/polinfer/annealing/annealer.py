@@ -3,6 +3,9 @@
 A run is a sequence of rounds.  A round draws a population from its start `q0`, takes it to the posterior
 along `polinfer.annealing.bridge`, and samples there until the islands agree.  The next round starts from the
 choices that this one ended with, so that it has a shorter way and checks the first.
+
+A run at a smaller scale may take over the population of a larger one: then its first ladder goes through the
+scales between them.  Down, and not up: who comes from small scales has never seen what pays at large ones.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from polinfer.annealing.bridge import bridge_target, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.kernels import Shape, compile_kernels
+from polinfer.annealing.moves import Target, Walkers
 from polinfer.annealing.noise import fold, make_key, uniform
 from polinfer.annealing.passes import make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
@@ -36,6 +40,7 @@ _SOFT_DRAWS = 256
 _SOFT_REPEATED = 4  # soft starts that are averaged
 _SOFT_CHEAP = 200_000  # states times steps, up to which they are
 _LARGEST = 1 << 25  # entries of the population's adjoints
+_LONGEST = 2e10  # multiplications in one move of the population: some seconds
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
 _HASTY = 4  # moves at the end of a run that is out of time
@@ -45,6 +50,7 @@ _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first
 _PILOT = 64  # moves at the end of a round before the first refit, at most
 _GROUPS = 4  # of islands, that may be moved side by side
 _GROUP_STREAM = 0x5EED
+_FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
 
@@ -55,6 +61,8 @@ class State(NamedTuple):
     policy: NDArray[np.int16]  # [N, P]
     start: Floats  # [N, A] q0
     inverse: float  # b
+    origin: float  # scale that this round's ladder comes from; 0 where it comes from `start`
+    taken_over: bool  # whether the first round did not begin from a start
     log_evidence: Floats  # [I]
     log_size: float  # adapted size of moves
     moves: int  # per step of the ladder
@@ -73,6 +81,16 @@ class State(NamedTuple):
     finished: bool
 
 
+class Population(NamedTuple):
+    """Policies at the end of a run, for one at a smaller scale."""
+
+    scale: float
+    policy: NDArray[np.int16]  # [N, P]
+    start: Floats  # [N, A] what choices are drawn from where policies do not come
+    log_evidence: float
+    log_size: float  # adapted size of moves
+
+
 class Annealer:
     """A problem, a scale and settings; `init` and `step` are functions of the state alone."""
 
@@ -81,13 +99,14 @@ class Annealer:
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         size, actions = problem.gain.shape
-        most = max(2, _LARGEST // max(1, size * actions * config.islands))
-        self.count = config.islands * min(config.policies, most)
-        large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
-        self.dtype = np.float64 if large else np.float32
         outcomes = problem.successor.shape[2] + problem.origin.shape[1]
         steps = 1 if problem.width else problem.horizon
-        work = size * actions * self.count * (outcomes * steps + _PROPOSING)
+        alone = size * actions * (outcomes * steps + _PROPOSING)  # multiplications in a move of one policy
+        fits = min(_LARGEST // max(1, size * actions), int(_LONGEST / max(alone, 1)))
+        self.count = config.islands * min(config.policies, max(2, fits // config.islands))
+        large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
+        self.dtype = np.float64 if large else np.float32
+        work = alone * self.count
         self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
         self.most_at_once = max(1, int(_AT_ONCE / max(work, 1)))
         self.seed, self.key = seed, make_key(seed)
@@ -102,9 +121,41 @@ class Annealer:
 
     def init(self) -> State:
         """Return the state before the first step."""
-        size, actions = self.problem.gain.shape
         start = self.prior if self.config.start == "uniform" else self._soft_start(committed=False)
-        islands = self.config.islands
+        return self._begin(self._blank(start))
+
+    def take_over(self, population: Population) -> State:
+        """Return the state before the first step down from a larger scale.
+
+        Where policies do not come, their choices are drawn anew, from a start that is as much nearer to the
+        reference measure: whatever they are drawn from, the posterior is the same.
+        """
+        share = self.scale / population.scale
+        start = np.where(self.problem.legal, np.maximum(population.start, 1e-300), 1.0) ** share
+        start = np.where(self.problem.legal, start * self.prior ** (1.0 - share), 0.0)
+        start = mixed(start / start.sum(axis=1, keepdims=True), self.prior, _FRESH)
+        state = self._blank(start)
+        _, visits = self.evaluate(population.policy)
+        with jax.enable_x64(True):
+            fresh = np.asarray(self.kernels.draw(self._own_key(state.calls), self._log(start)))
+        return state._replace(
+            policy=np.where(visits > 0, population.policy, fresh),
+            origin=population.scale,
+            taken_over=True,
+            log_evidence=np.full(self.config.islands, population.log_evidence),
+            log_size=population.log_size,
+            calls=state.calls + 1,
+        )
+
+    def hand_over(self, state: State) -> Population:
+        """Return what a run at a smaller scale takes over."""
+        found = self.estimate(state)
+        assert found is not None
+        best = max(found.log_evidence, log_total(state.classes))
+        return Population(self.scale, state.policy, state.start, best, state.log_size)
+
+    def _blank(self, start: Floats) -> State:
+        (size, actions), islands = self.problem.gain.shape, self.config.islands
         empty = Rounds(
             np.zeros((0, islands)),
             np.zeros((0, size, actions, islands)),
@@ -112,10 +163,12 @@ class Annealer:
             np.zeros((0, size, islands)),
             np.zeros((0, islands)),
         )
-        state = State(
+        return State(
             policy=np.zeros((size, self.count), np.int16),
             start=start,
             inverse=0.0,
+            origin=0.0,
+            taken_over=False,
             log_evidence=np.zeros(islands),
             log_size=0.0,
             moves=self.config.moves,
@@ -133,7 +186,6 @@ class Annealer:
             best_policy=np.zeros(size, np.int16),
             finished=False,
         )
-        return self._begin(state)
 
     def step(self, state: State) -> State:
         """Take one step of the ladder, or sample some more at its end; then perhaps begin another round."""
@@ -211,12 +263,7 @@ class Annealer:
         def move(group: int) -> Stage:
             # Each thread has its own setting of the precision.
             with jax.enable_x64(True):
-                target = bridge_target(
-                    self._log(state.start),
-                    self._log(self.prior),
-                    jnp.float64(inverse),
-                    jnp.float64(self.scale),
-                )
+                target = self._target(state, inverse)
                 stage = self.kernels.stage(
                     self.rows,
                     jnp.asarray(policy[:, group * each : (group + 1) * each]),
@@ -233,6 +280,21 @@ class Annealer:
             return join_stages([move(group) for group in range(self.groups)])
         with ThreadPoolExecutor(threads) as pool:
             return join_stages(list(pool.map(move, range(self.groups))))
+
+    def _target(self, state: State, inverse: float) -> Target:
+        scale = state.origin + inverse * (self.scale - state.origin) if state.origin else self.scale
+        along = 1.0 if state.origin else inverse
+        start, prior = self._log(state.start), self._log(self.prior)
+        return bridge_target(start, prior, jnp.float64(along), jnp.float64(scale))
+
+    def _slope(self, state: State, walkers: Walkers) -> Floats:
+        """Return the log weight ``[P]`` that a policy gets from the whole ladder."""
+        if state.origin:
+            return (self.scale - state.origin) * np.asarray(walkers.evaluation.returns, np.float64)
+        start, prior = self._log(state.start), self._log(self.prior)
+        return np.asarray(
+            self.kernels.log_weights(walkers, start, prior, jnp.float64(self.scale)), np.float64
+        )
 
     def _soft_start(self, committed: bool) -> Floats:
         """Return the reach-weighted soft policy: the mean of some, where loops make each lean to one mode.
@@ -273,6 +335,7 @@ class Annealer:
         return state._replace(
             policy=np.asarray(policy),
             inverse=0.0,
+            origin=0.0,
             log_evidence=np.zeros(self.config.islands),
             calls=state.calls + 1,
             steps=0,
@@ -283,10 +346,7 @@ class Annealer:
         """Reweight, resample and move."""
         islands = self.config.islands
         here = self._stage(state, state.policy, state.inverse, 0, 0.0)
-        weights = self.kernels.log_weights(
-            here.walkers, self._log(state.start), self._log(self.prior), jnp.float64(self.scale)
-        )
-        log_weight = np.asarray(weights, np.float64).reshape(islands, -1)
+        log_weight = self._slope(state, here.walkers).reshape(islands, -1)
         step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
         chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
@@ -344,6 +404,7 @@ class Annealer:
         whole = estimate(self.all_rounds(state), self.problem.prior)
         most = _MOST_MOVES * state.moves // config.moves
         starts = 2 if config.start == "soft" and not self.problem.width else 1
+        starts = 0 if state.taken_over else starts
         if number < min(starts, config.rounds - 1):
             # Rounds that only show where to start from.
             over = own.distance <= 4 * config.tolerance or summed >= _PILOT

@@ -19,7 +19,8 @@ class TemperedConfig(MethodConfig):
 
     method: ClassVar[str] = "tempered"
     policies: int = 128
-    """Policies per island; fewer on problems so large that they would not fit into memory."""
+    """Policies per island; fewer on problems so large that they would not fit into memory, or that one move
+    would take long."""
     islands: int = 8
     """Independent populations; standard errors are taken over them."""
     start: Start = "soft"

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polinfer.annealing.buckets import rounded
 from polinfer.annealing.problem import Problem
 from polinfer.exact.solution import Floats
 
@@ -49,6 +50,7 @@ def find_edges(problem: Problem) -> Edges:
     by_action = actions * outcomes + problem.origin.shape[1] + 2 * actions
     if max(width, depth) > _MOST or 2 * width + depth >= by_action or len(problem.hub_origin):
         return none
+    width, depth = rounded(width, size), rounded(depth, size)
     neighbour = np.full((width, size), size, np.int32)
     neighbour[rank, source] = goal
     weight = np.zeros((width, size, actions))

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from polinfer.annealing.buckets import capacity
 from polinfer.annealing.passes import Rows, make_evaluate, make_rows
 from polinfer.annealing.problem import Problem
 from polinfer.exact.solution import Floats
@@ -41,7 +42,7 @@ def list_classes(problem: Problem, limit: int, seed: int = 0) -> Listed | None:
         return None
     with jax.enable_x64(True):
         rows = make_rows(problem, np.float64)
-        evaluate = compile_visits(*problem.gain.shape, problem.width, 0 if problem.width else problem.horizon)
+        evaluate = compile_visits(*problem.gain.shape, problem.width, capacity(problem))
         if _estimate(problem, rows, evaluate, seed) > np.log(limit) + np.log(_HOPELESS):
             return None
         return _follow(problem, rows, evaluate, limit)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from polinfer.annealing.bridge import log_weights
+from polinfer.annealing.buckets import capacity
 from polinfer.annealing.moves import columns_of, draw_actions
 from polinfer.annealing.noise import uniform
 from polinfer.annealing.passes import Evaluate, make_evaluate, with_returns
@@ -32,7 +33,7 @@ class Shape(NamedTuple):
     size: int
     actions: int
     width: int
-    horizon: int
+    horizon: int  # the most steps
     policies: int
     islands: int
     itemsize: int
@@ -41,18 +42,17 @@ class Shape(NamedTuple):
     def of(cls, problem: Problem, policies: int, islands: int, itemsize: int) -> Shape:
         """Return the shape of a problem with so many policies on so many islands."""
         size, actions = problem.gain.shape
-        horizon = 0 if problem.width else problem.horizon
-        return cls(size, actions, problem.width, horizon, policies, islands, itemsize)
+        return cls(size, actions, problem.width, capacity(problem), policies, islands, itemsize)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def compile_kernels(shape: Shape, groups: int) -> Kernels:
     """Return the compiled functions; evaluation and stage take one group of islands at a time."""
 
     def passes(policies: int) -> Evaluate:
         return make_evaluate(shape.size, shape.actions, shape.width, shape.horizon, policies, shape.itemsize)
 
-    moved = with_returns(passes(shape.policies // groups), shape.horizon)
+    moved = with_returns(passes(shape.policies // groups))
 
     def draw(key: Array, log_start: Array) -> Array:
         chance = uniform(key, (shape.size, shape.policies))

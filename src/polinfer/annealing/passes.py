@@ -24,7 +24,13 @@ from jax import Array
 
 from polinfer.annealing.edges import find_edges
 from polinfer.annealing.problem import Problem, is_dense, transition_matrix
-from polinfer.annealing.returning import corrected, return_chances, two_step_returns
+from polinfer.annealing.returning import (
+    corrected,
+    dense_chances,
+    dense_returns,
+    return_chances,
+    two_step_returns,
+)
 
 CHUNK_BYTES = 1 << 28
 _TOGETHER = 128  # policies per batch where a step is short; measured: 32 to 64 and 256 are slower
@@ -44,23 +50,36 @@ class Evaluation(NamedTuple):
 class Rows(NamedTuple):
     """A problem's arrays on the device; compiled code is shared by problems of equal shapes."""
 
-    successor: Array  # [B, N * A] int32
-    probability: Array  # [B, N * A]
-    matrix: Array  # [N * A, N], or empty where rows are looked up
+    matrix: Array  # [N * A, N], or empty where rows are looked up; then all other transitions are empty
     gain: Array  # [N, A]
     initial: Array  # [N]
+    successor: Array  # [B, N * A] int32
+    probability: Array  # [B, N * A]
     origin: Array  # [K, N]
     inflow: Array  # [K, N]
     hub_origin: Array  # [E]
     hub_target: Array  # [E]
     hub_inflow: Array  # [E]
-    stays: Array  # [N, A] probability of staying
-    back: Array  # [A', B, N * A] probability of leaving and returning at once; empty where that is never so
     neighbour: Array  # [U, N]; as in `Edges`
     weight: Array  # [U, N, A]
     arriving: Array  # [K, N]
+    stays: Array  # [N, A] probability of staying
+    back: Array  # of leaving and returning at once, as `return_chances` or `dense_chances` takes it
+    horizon: Array  # [] steps
 
 
+_LOOKED_UP = (
+    "successor",
+    "probability",
+    "origin",
+    "inflow",
+    "hub_origin",
+    "hub_target",
+    "hub_inflow",
+    "neighbour",
+    "weight",
+    "arriving",
+)
 Evaluate = Callable[[Rows, Array], Evaluation]
 """From a problem's rows and actions ``[N, P]`` to their evaluation."""
 
@@ -68,30 +87,36 @@ Evaluate = Callable[[Rows, Array], Evaluation]
 def make_rows(problem: Problem, dtype: Any = np.float32) -> Rows:
     """Put a problem on the device."""
     size, actions, outcomes = problem.successor.shape
-    matrix = transition_matrix(problem).toarray() if is_dense(problem) else np.zeros((0, 0))
-    stays, back = two_step_returns(problem)
-    edges = find_edges(problem)
 
     def put(values: Any, kind: Any = dtype) -> Array:
         return jnp.asarray(np.asarray(values, kind))
 
-    return Rows(
-        successor=put(problem.successor.reshape(size * actions, outcomes).T, np.int32),
-        probability=put(problem.probability.reshape(size * actions, outcomes).T),
-        matrix=put(matrix),
+    dense = is_dense(problem)
+    stays, back = dense_returns(problem) if dense else two_step_returns(problem)
+    edges = find_edges(problem)
+    rows = Rows(
+        matrix=put(np.zeros((0, 0))),
         gain=put(problem.gain),
         initial=put(problem.initial),
+        successor=put(problem.successor.reshape(size * actions, outcomes).T, np.int32),
+        probability=put(problem.probability.reshape(size * actions, outcomes).T),
         origin=put(problem.origin.T, np.int32),
         inflow=put(problem.inflow.T),
         hub_origin=put(problem.hub_origin, np.int32),
         hub_target=put(problem.hub_target, np.int32),
         hub_inflow=put(problem.hub_inflow),
-        stays=put(stays),
-        back=put(back),
         neighbour=put(edges.neighbour, np.int32),
         weight=put(edges.weight),
         arriving=put(edges.arriving, np.int32),
+        stays=put(stays),
+        back=put(back),
+        horizon=put(problem.horizon, np.int32),
     )
+    if not dense:
+        return rows
+    # What is not looked up has no shape, so that more problems share a program.
+    unused = {name: getattr(rows, name).reshape(-1)[:0] for name in _LOOKED_UP}
+    return rows._replace(matrix=put(transition_matrix(problem).toarray()), **unused)
 
 
 def make_evaluate(
@@ -99,7 +124,7 @@ def make_evaluate(
 ) -> Evaluate:
     """Return the traceable evaluation of `policies` policies, in as many chunks as memory asks for.
 
-    `size`, `width` and `horizon` are those of the `Problem`.
+    `size` and `width` are those of the `Problem`, and `horizon` is the most steps that it may have.
     """
     stored, segments = 1 if width else horizon, 1
     other = 2 * actions + 4
@@ -129,15 +154,18 @@ def make_evaluate(
     return chunked
 
 
-def with_returns(evaluate: Evaluate, horizon: int) -> Evaluate:
+def with_returns(evaluate: Evaluate) -> Evaluate:
     """Return an evaluation whose adjoint counts immediate returns, see `polinfer.annealing.returning`."""
 
     def judge(rows: Rows, policy: Array) -> Evaluation:
         found = evaluate(rows, policy)
         if not rows.back.size:
             return found
-        chance = return_chances(rows.stays, rows.back, rows.successor, policy)
-        return found._replace(adjoint=corrected(found.adjoint, policy, chance, horizon))
+        if rows.matrix.size:
+            chance = dense_chances(rows.stays, rows.back, policy)
+        else:
+            chance = return_chances(rows.stays, rows.back, rows.successor, policy)
+        return found._replace(adjoint=corrected(found.adjoint, policy, chance, rows.horizon))
 
     return judge
 
@@ -261,12 +289,13 @@ class _Forward(NamedTuple):
     trail: Array  # [L, N, P]
 
 
-def _by_step(horizon: int, segments: int) -> Evaluate:
-    """Evaluate step by step; both passes stop as soon as nothing changes any more."""
-    length = -(-horizon // segments)
+def _by_step(most: int, segments: int) -> Evaluate:
+    """Evaluate step by step, up to `most`; both passes stop as soon as nothing changes any more."""
+    length = -(-most // segments)
 
     def evaluate(rows: Rows, policy: Array) -> Evaluation:
         size, (count, dtype) = rows.gain.shape[0], (policy.shape[1], rows.gain.dtype)
+        horizon = rows.horizon
         precision = float(np.finfo(dtype).eps) / 2
         steps = _by_edge(rows, policy) if rows.neighbour.size else _by_action(rows, policy)
         blank = jnp.zeros((size, count), dtype)

@@ -16,7 +16,10 @@ _WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 _PIECE_OVERHEAD = 24  # what starting a piece of a level costs, in states
 _DENSE_SHARE = 1 / 6  # of non-zero entries, from which on products with a dense matrix are faster
 _DENSE_ENTRIES = 1 << 22
+_DENSE_SIZE = 16  # slots, up to which they are in any case
 _MOST_PREDECESSORS = 24  # by row; what hubs have beyond is added up by segments
+_ANY_PREDECESSORS = 16  # by row in any case
+_HUB_COST = 3  # of a predecessor that is added up, in those by row
 _LEVEL_PADDING = 16  # levels are given up where rows of predecessors would be so many times too long
 
 
@@ -190,7 +193,8 @@ def is_dense(problem: Problem) -> bool:
     """Return whether products with a dense matrix are faster than looking rows up."""
     entries = problem.size**2 * problem.legal.shape[1]
     used = int(np.count_nonzero(problem.probability))
-    return problem.width == 0 and entries <= _DENSE_ENTRIES and used > _DENSE_SHARE * entries
+    much = entries <= _DENSE_ENTRIES and used > _DENSE_SHARE * entries
+    return problem.width == 0 and (much or problem.size <= _DENSE_SIZE)
 
 
 def levels_of(problem: Problem) -> NDArray[np.int64] | None:
@@ -251,7 +255,7 @@ class _Incoming(NamedTuple):
 def _predecessors(successor: NDArray[np.int32], probability: Floats, most: int) -> _Incoming:
     """Return for each state the pairs of state and action that lead there, and with what probability.
 
-    Beyond `most` pairs (0: no limit) they are listed one by one.
+    Beyond `most` pairs at most (0: no limit) they are listed one by one.
     """
     size, actions, _ = successor.shape
     pair, slot = np.nonzero(probability.reshape(size * actions, -1))
@@ -260,8 +264,10 @@ def _predecessors(successor: NDArray[np.int32], probability: Floats, most: int) 
     matrix = csr_matrix((flow, (target, pair)), shape=(size, size * actions))
     degree = np.diff(matrix.indptr)
     columns = max(int(degree.max(initial=0)), 1)
-    if most:
-        columns = min(columns, most)
+    if most and columns > _ANY_PREDECESSORS:
+        few = np.arange(_ANY_PREDECESSORS, min(columns, most) + 1)
+        beyond = np.maximum(degree - few[:, None], 0).sum(axis=1)
+        columns = int(few[np.argmin(few * size + _HUB_COST * beyond)])
     origin = np.full((size, columns), size * actions, np.int32)
     inflow = np.zeros((size, columns))
     row = np.repeat(np.arange(size), degree)

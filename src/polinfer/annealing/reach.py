@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from polinfer.annealing.buckets import capacity
 from polinfer.annealing.enumerate import BATCH, compile_visits
 from polinfer.annealing.passes import make_rows
 from polinfer.annealing.problem import Problem
@@ -35,8 +36,7 @@ def visit_probability(problem: Problem, policy: NDArray[np.int16], visits: Float
     chance = np.minimum(visits, 1.0)
     with jax.enable_x64(True):
         rows = make_rows(problem.undiscounted(), np.float64)
-        steps = 0 if problem.width else problem.horizon
-        evaluate = compile_visits(*problem.gain.shape, problem.width, steps)
+        evaluate = compile_visits(*problem.gain.shape, problem.width, capacity(problem))
         for slot in np.flatnonzero(problem.legal.sum(axis=1) > 1):
             for first in range(0, policy.shape[1], BATCH):
                 some = policy[:, first : first + BATCH].copy()

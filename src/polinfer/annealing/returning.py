@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from polinfer.annealing.problem import Problem
+from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.exact.solution import Floats
 
 _MOST = 1 << 25  # entries of the table of returns
@@ -49,6 +49,27 @@ def two_step_returns(problem: Problem) -> tuple[Floats, Floats]:
     return stays, back.transpose(3, 2, 0, 1).reshape(actions, outcomes, size * actions)
 
 
+def dense_returns(problem: Problem) -> tuple[Floats, Floats]:
+    """Return the chance of staying ``[N, A]``, and of leaving by each state and returning at once.
+
+    The second is ``[A', N * A, N]``, for action `A'` in the state where one goes.
+    """
+    size, actions = problem.gain.shape
+    move = transition_matrix(problem).toarray().reshape(size, actions, size)
+    leave = np.where(np.eye(size, dtype=bool)[:, None, :], 0.0, move)
+    back = np.einsum("sat,tbs->bsat", leave, move)
+    return np.einsum("sas->sa", move), back.reshape(actions, size * actions, size)
+
+
+def dense_chances(stays: Array, back: Array, policy: Array) -> Array:
+    """Return the probability ``[N, A, P]`` of coming back within two steps, from `dense_returns`."""
+    size, actions = stays.shape
+    chance = stays.reshape(-1)[:, None]
+    for action in range(actions):
+        chance = chance + back[action] @ (policy == action).astype(back.dtype)
+    return chance.reshape(size, actions, -1)
+
+
 def return_chances(stays: Array, back: Array, successor: Array, policy: Array) -> Array:
     """Return the probability ``[N, A, P]`` of coming back within two steps.
 
@@ -72,14 +93,14 @@ def return_chances(stays: Array, back: Array, successor: Array, policy: Array) -
     return chance.reshape(size, actions, -1)
 
 
-def expected_visits(chance: Array, horizon: int) -> Array:
+def expected_visits(chance: Array, horizon: Array | int) -> Array:
     """Return ``1 + R + R^2 + ...`` up to half of the horizon."""
-    terms = max(horizon / 2, 1.0)
+    terms = jnp.maximum(jnp.asarray(horizon, chance.dtype) / 2, 1.0)
     left = jnp.maximum(1.0 - chance, 1e-6)
     return jnp.where(left <= 2e-6, terms, -jnp.expm1(terms * jnp.log1p(-jnp.minimum(left, 1 - 1e-6))) / left)
 
 
-def corrected(adjoint: Array, policy: Array, chance: Array, horizon: int) -> Array:
+def corrected(adjoint: Array, policy: Array, chance: Array, horizon: Array) -> Array:
     """Return the adjoint ``[N, A, P]`` with differences to the action taken that count returns, too."""
     actions = adjoint.shape[1]
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.annealing.annealer import Annealer, State
+from polinfer.annealing.annealer import Annealer, Population, State
 from polinfer.annealing.arrays import pack, unpack
+from polinfer.annealing.buckets import padded
 from polinfer.annealing.closed_form import closed_form
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
@@ -60,7 +61,7 @@ class AnnealingRun:
             raise PolinferError("there is nothing to sample: no state of the problem has a choice")
         self._together = list_together(whole, parts) if self.config.enumerate_up_to >= BATCH else {}
         self.problems = [
-            part if number in self._together else arrange(part) for number, part in enumerate(parts)
+            part if number in self._together else padded(arrange(part)) for number, part in enumerate(parts)
         ]
         # Errors of parts add up in squares.
         tolerance = self.config.evidence_tolerance / np.sqrt(len(parts))
@@ -69,6 +70,7 @@ class AnnealingRun:
         self.sampled = self.config.islands * max(1, each)
         self.done: list[PartPosterior] = []
         self.state: State | None = None
+        self.population: Population | None = None  # of the same part at the scale before
         self._listed: tuple[int, Listed | None] = (-1, None)
         self._annealer: tuple[int, Annealer] | None = None
 
@@ -95,7 +97,8 @@ class AnnealingRun:
         """
         number = len(self.done)
         part, place = divmod(number, len(self.scales))
-        scale, own_seed = self.scales[place], self.seed + 7919 * part
+        # The largest scale first; the others go on from it.
+        scale, own_seed = self.scales[-1 - place], self.seed + 7919 * part
         if self.state is None and self.config.enumerate_up_to:
             closed = closed_form(self.problems[part], scale, self.sampled, own_seed)
             if closed is not None:
@@ -107,12 +110,18 @@ class AnnealingRun:
                 self.done.append(listed_posterior(problem, listed, scale, self.sampled, own_seed))
                 return
         annealer = self._anneal(number, part, scale)
+        population = self.population if place else None
         if self.state is None:
-            self.state = annealer.init()
+            self.state = annealer.init() if population is None else annealer.take_over(population)
         self.state = annealer.hasten(self.state) if hurry else annealer.step(self.state)
         if self.state.finished:
-            self.done.append(annealed_posterior(annealer, self.state, self.sampled, own_seed))
-            self.state = None
+            found = annealed_posterior(annealer, self.state, self.sampled, own_seed)
+            if population is not None:
+                before = self.done[-1].log_evidence_stderr
+                total = float(np.hypot(found.log_evidence_stderr, before))
+                found = found._replace(log_evidence_stderr=total)
+            self.done.append(found)
+            self.population, self.state = annealer.hand_over(self.state), None
 
     def _list(self, part: int) -> Listed | None:
         if part in self._together:
@@ -136,11 +145,11 @@ class AnnealingRun:
 
         What was not begun is annealed in one step.
         """
-        before = (list(self.done), self.state, self._annealer)
+        before = (list(self.done), self.state, self.population, self._annealer)
         while not self.finished:
             self.step(hurry=True)
         found = self.result()
-        self.done, self.state, self._annealer = before
+        self.done, self.state, self.population, self._annealer = before
         return found
 
     def result(self) -> AnnealedPath:
@@ -152,7 +161,7 @@ class AnnealingRun:
             join(
                 self.table,
                 self.problems,
-                self.done[place :: len(scales)],
+                self.done[len(scales) - 1 - place :: len(scales)],
                 scale,
                 self.constant,
             )
@@ -168,6 +177,8 @@ class AnnealingRun:
             arrays |= pack(f"part{number}", part)
         if self.state is not None:
             arrays |= pack("state", self.state)
+        if self.population is not None and len(self.scales) > 1:
+            arrays |= pack("population", self.population)
         return arrays
 
     def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -176,6 +187,8 @@ class AnnealingRun:
         self.done = [unpack(f"part{number}", PartPosterior, arrays) for number in range(count)]
         running = any(name.startswith("state.") for name in arrays)
         self.state = unpack("state", State, arrays) if running else None
+        kept = any(name.startswith("population.") for name in arrays)
+        self.population = unpack("population", Population, arrays) if kept else None
 
 
 def anneal(

@@ -31,6 +31,7 @@ class Stratum(NamedTuple):
     policy: NDArray[np.int16]  # [N, K], -1 where a class does not come
     returns: Floats  # [K]
     observed: Floats  # [R, I] share of each island of each round
+    outside: int  # members of all populations that are not in it
     code: NDArray[np.uint64]  # [K]
 
 
@@ -65,7 +66,13 @@ def misjudged_stratum(
     observed = own.sum(axis=2) / (own.shape[2] + 1)  # below one: something is left for the rest
     weight = np.exp(classes.heavy_log_mass[heavy] - log_mass)
     return Stratum(
-        log_mass, weight / weight.sum(), classes.heavy[heavy].T, classes.heavy_returns[heavy], observed, code
+        log_mass,
+        weight / weight.sum(),
+        classes.heavy[heavy].T,
+        classes.heavy_returns[heavy],
+        observed,
+        int((~member).sum()),
+        code,
     )
 
 
@@ -89,6 +96,9 @@ def stratified(rounds: Rounds, stratum: Stratum, prior: Floats) -> Mixture:
         ),
         prior,
     )
+    # Islands may agree on what nobody, or hardly anybody, was seen to do.
+    counted = 1.0 / np.sqrt(stratum.outside + 1)
+    rest = rest._replace(log_evidence_stderr=max(rest.log_evidence_stderr, counted))
     log_evidence = float(np.logaddexp(stratum.log_mass, rest.log_evidence))
     share = float(np.exp(stratum.log_mass - log_evidence))
     marginal = taken + (1.0 - taken.sum(axis=1, keepdims=True)) * prior

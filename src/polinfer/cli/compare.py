@@ -16,6 +16,7 @@ from polinfer.analysis.comparison import Comparison, as_json, check_risk, compar
 from polinfer.analysis.reward_scale import scale_record
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables
 from polinfer.cli.problem_flags import ProblemFlags
+from polinfer.core.absorbing import Absorbing
 from polinfer.core.files import write_json
 from polinfer.core.formatting import number
 from polinfer.core.progress import Report
@@ -42,6 +43,8 @@ class Compare(OutputFlags):
     problem: tyro.conf.OmitArgPrefixes[ProblemFlags]
     alpha: float = 1.0
     """Entropy weight of the soft (entropy-regularised) policy and of soft actor-critic."""
+    absorbing: Absorbing = "end"
+    """Whether both end in absorbing states, or continue there until the horizon, which pays entropy."""
     risk: float = 1.0
     """Entropic risk parameter of the risk-seeking policy; the risk-averse one gets the negative."""
     limit: int = DEFAULT_LIMIT
@@ -83,6 +86,7 @@ class Compare(OutputFlags):
                 mdp,
                 learned=learned,
                 alpha=self.alpha,
+                absorbing=self.absorbing,
                 risk=self.risk,
                 limit=self.limit,
                 progress=lambda done, total: progress(Report(done, total, "policies")),
@@ -113,11 +117,12 @@ class Compare(OutputFlags):
             )
 
     def _train(self, mdp: Problem) -> dict[str, Posterior]:
-        sac = SacConfig(alpha=self.alpha, gamma=self.gamma, steps=self.steps)
+        sac = SacConfig(alpha=self.alpha, gamma=self.gamma, steps=self.steps, absorbing=self.absorbing)
+        reading = "" if self.absorbing == "end" else ", absorbing=continue"
         configs: dict[str, MethodConfig] = {
             "wake": WakeConfig(),
             "VSMC": VsmcConfig(sweeps=self.sweeps),
-            f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g})": sac,
+            f"SAC (alpha={self.alpha:g}, gamma={self.gamma:g}{reading})": sac,
         }
         found = {}
         for name, config in configs.items():

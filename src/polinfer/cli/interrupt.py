@@ -13,9 +13,12 @@ from polinfer.core.stopping import Stopper, stopping
 
 
 @contextmanager
-def interruptible(time_limit: float | None = None) -> Iterator[Stopper]:
-    """Let a computation end early with the best answer so far, after `time_limit` seconds or by Ctrl-C."""
-    with stopping(time_limit) as stopper:
+def interruptible(time_limit: float | None = None, told: float | None = None) -> Iterator[Stopper]:
+    """Let a computation end early with the best answer so far, after `time_limit` seconds or by Ctrl-C.
+
+    `told` is the whole limit that the user gave, where this is a part of it.
+    """
+    with stopping(time_limit, told) as stopper:
         if threading.current_thread() is not threading.main_thread():
             yield stopper
             return

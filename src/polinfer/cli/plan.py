@@ -32,6 +32,8 @@ from polinfer.problems.tabular.files import SUFFIXES
 from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder, other_circumstances
 
 _ABOUT = 0.15  # of the way: half-way need not be exact
+_METHOD_SHARE = 0.7  # of a time limit; the certificate has the rest
+_LEAST_LEFT = 1e-3  # seconds
 _LEAST_ADVICE = 5.0  # seconds that looking for half-way may take; as long as the run at most
 _UNPREFIXED: Any = tyro.conf.OmitArgPrefixes  # applied to a type that is made at run time
 
@@ -59,7 +61,8 @@ class Plan(OutputFlags):
     certify: Effort = "default"
     """How much the certificate may take: about as long as the answer, or ten times as long (thorough)."""
     time_limit: float | None = None
-    """Seconds for the method, after which the best answer so far is kept and judged; Ctrl-C does the same."""
+    """Seconds for the whole command: after 70% of them the method ends with the best answer so far, the rest
+    is for judging it.  Ctrl-C ends either one."""
     out: Path | None = None
     """The run folder; a new one under runs/ by default."""
     resume: bool = False
@@ -92,7 +95,7 @@ class Plan(OutputFlags):
             remarks().print(f"method: {request.reason}", markup=False, soft_wrap=True)
         folder = self._folder(request.method.name)
         with (
-            interruptible(self.time_limit) as stopper,
+            interruptible(self._left(started, _METHOD_SHARE), self.time_limit) as stopper,
             progress_bar(self.seeds) as progress,
             workers(self.jobs, self.cluster),
         ):
@@ -105,8 +108,8 @@ class Plan(OutputFlags):
                 resume=self.resume,
                 progress=progress,
             )
-        # The answer is kept by now; here Ctrl-C shortens the runs that it is compared with.
-        with interruptible():
+        # The answer is kept by now; Ctrl-C and the limit shorten the runs that it is compared with.
+        with interruptible(self._left(started), self.time_limit) as judging:
             evaluation = evaluate(
                 mdp,
                 posterior,
@@ -123,8 +126,9 @@ class Plan(OutputFlags):
                 **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
                 "run": str(folder),
             }
-            if chosen is None:
+            if chosen is None and not judging.requested:
                 record["scale_advice"] = self._advise(mdp, record)
+            record["check_stopped"] = judging.answered or None
         write_json(folder / SUMMARY, record)
         pictures = draw_run(posterior, evaluation, record, folder)
         if self.json:
@@ -137,6 +141,14 @@ class Plan(OutputFlags):
         remarks().print(
             f"run folder: {folder}   pictures: {', '.join(p.name for p in pictures)}", markup=False
         )
+
+    def _left(self, started: float, share: float = 1.0) -> float | None:
+        """Return the share of the seconds that are left of the time limit; None without one."""
+        if self.time_limit is None:
+            return None
+        if not self.time_limit > 0:
+            return self.time_limit  # refused by name where it is used
+        return max(_LEAST_LEFT, share * (self.time_limit - (time.perf_counter() - started)))
 
     def _advise(self, mdp: Problem, record: dict[str, Any]) -> dict[str, Any] | None:
         """Return the reward scale that would be half-way, where this one is near an end of the way."""

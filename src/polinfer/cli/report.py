@@ -15,7 +15,7 @@ from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, 
 from polinfer.cli.run_tables import run_tables
 from polinfer.core.errors import PolinferError, shorten
 from polinfer.core.files import write_json
-from polinfer.explore.report import write_report
+from polinfer.explore.report import can_show, write_report
 from polinfer.plots.run_page import write_run_page
 from polinfer.posterior.saving import CONFIG
 from polinfer.reproduce.budgets import BUDGETS, Budget, budget_named
@@ -41,9 +41,9 @@ class Report(OutputFlags):
     """Which budget's results; by default the largest that is there."""
     out: Path | None = None
     """The page; report.html in the folder by default."""
-    interactive: bool = False
+    interactive: bool = True
     """Of a run on a table: a page to slide and click, with the views of 'polinfer explore' and no server.
-    The path over reward scales is computed for it."""
+    The path over reward scales is computed for it; --no-interactive writes tables and pictures only."""
     markdown: Path | None = None
     """Write index.md, its figures and numbers.json into this folder, too."""
 
@@ -57,8 +57,6 @@ class Report(OutputFlags):
         if (self.results / CONFIG).is_file():
             self._report_run(page)
         else:
-            if self.interactive:
-                raise PolinferError(f"{self.results} is no run of 'polinfer plan'; leave out --interactive")
             self._report_paper(page)
         remarks().print(f"report: {page}", markup=False, soft_wrap=True)
 
@@ -80,9 +78,10 @@ class Report(OutputFlags):
             raise PolinferError(f"{self.results / SUMMARY}: damaged ({shorten(repr(error))})") from error
 
     def _show_run(self, record: dict[str, Any], page: Path) -> None:
-        if self.interactive:
+        posterior = load(self.results) if self.interactive else None
+        if posterior is not None and can_show(posterior):
             with progress_bar() as progress:
-                write_report(load(self.results), record, page, progress=progress)
+                write_report(posterior, record, self.results, page, progress=progress)
         else:
             write_run_page(record, self.results, page)
         if self.json:
@@ -122,15 +121,16 @@ def has_results(store: Store, budget: Budget) -> bool:
 def claims_table(findings: Findings) -> Table:
     """Return the ledger as people read it in a terminal."""
     table = Table(
-        title=f"{len(findings.claims)} claims, budget {findings.budget.name}",
+        title=f"budget {findings.budget.name}. " + " ".join(findings.count_lines()),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column("verdict", no_wrap=True)
+    table.add_column("absorbing", no_wrap=True)
     table.add_column("claim")
     for claim in findings.claims:
-        table.add_row(claim.verdict.value, claim.statement)
+        table.add_row(claim.verdict.value, claim.reading or "either", claim.statement)
     waiting = sum(section.waiting for section in findings.sections)
     if waiting:
         table.caption = f"{waiting} units are not finished; claims that need them are not judged yet"

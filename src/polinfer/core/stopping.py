@@ -17,9 +17,10 @@ from polinfer.core.errors import PolinferError, check_finite
 class Stopper:
     """A request to stop that may come, and its deadline."""
 
-    def __init__(self, time_limit: float | None, outer: Stopper | None) -> None:
+    def __init__(self, time_limit: float | None, outer: Stopper | None, told: float | None = None) -> None:
         self.began = time.monotonic()
         self.time_limit, self.outer = time_limit, outer
+        self.told = time_limit if told is None else told  # the limit that the user knows of
         self.answered = ""  # the request that a computation has followed
         self._asked = ""
 
@@ -36,7 +37,7 @@ class Stopper:
     def requested(self) -> str:
         """Why to stop; empty where nobody asks for it."""
         if not self._asked and self.time_limit is not None and self.elapsed >= self.time_limit:
-            self._asked = f"the time limit of {self.time_limit:g} s"
+            self._asked = f"the time limit of {self.told:g} s"
         return self._asked or ("" if self.outer is None else self.outer.requested)
 
 
@@ -44,8 +45,10 @@ _CURRENT: ContextVar[Stopper | None] = ContextVar("stopper", default=None)
 
 
 @contextmanager
-def stopping(time_limit: float | None = None) -> Iterator[Stopper]:
+def stopping(time_limit: float | None = None, told: float | None = None) -> Iterator[Stopper]:
     """Let computations in this context be stopped: after `time_limit` seconds, or by `Stopper.request`.
+
+    Where that is a part of a longer limit, `told` is the one to name.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def stopping(time_limit: float | None = None) -> Iterator[Stopper]:
     """
     if time_limit is not None and not check_finite("time_limit", time_limit) > 0:
         raise PolinferError(f"time_limit must be above zero seconds, got {time_limit}")
-    stopper = Stopper(time_limit, _CURRENT.get())
+    stopper = Stopper(time_limit, _CURRENT.get(), told)
     token = _CURRENT.set(stopper)
     try:
         yield stopper

@@ -16,9 +16,9 @@ from scipy.special import gammaln, logsumexp
 from polinfer.core.errors import PolinferError
 from polinfer.exact import visits
 from polinfer.exact.branching import branch
-from polinfer.exact.passes import greedy_actions, stationary_returns
+from polinfer.exact.passes import greedy_at, stationary_returns
 from polinfer.exact.reachable import Reachable, reachable
-from polinfer.exact.relaxations import entry_bound, record_bound, record_work
+from polinfer.exact.relaxations import MOST_STEPS, entry_bound, record_bound, record_work
 from polinfer.exact.solution import Floats
 from polinfer.exact.solvers import stationary_optimum
 from polinfer.exact.variational import factorised_bound
@@ -103,7 +103,7 @@ def evidence_bounds(
 
 def _work(graph: Reachable, work: float) -> float:
     """Return about how many multiplications one call of `upper_bound` takes."""
-    linear = 2.0 * len(graph.source) * graph.horizon
+    linear = 2.0 * len(graph.source) * min(graph.horizon, MOST_STEPS)
     return linear + 2 * sum(cost for cost in (record_work(graph), visits.record_work(graph)) if cost <= work)
 
 
@@ -124,8 +124,8 @@ def known_policies(table: TabularMDP, policies: NDArray[np.integer] | None = Non
     states, what `stationary_optimum` improves them to; with a reference measure that is not uniform also its
     most probable policy.
     """
-    stages = greedy_actions(table, table.horizon, table.discount)
-    known = [stages[np.unique(np.linspace(0, len(stages) - 1, 8).astype(int))]]
+    stages = np.unique(np.linspace(0, table.horizon - 1, 8).astype(np.int64))
+    known = [greedy_at(table, table.horizon, table.discount, stages)]
     if table.num_states <= _IMPROVED:
         known.append(stationary_optimum(table).policy.argmax(axis=1)[None])
     if table.has_prior:

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TooLargeError, check_at_least
 from polinfer.core.protocol import constant
+from polinfer.exact import powers
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
 from polinfer.exact.solution import PolicyPosterior, Result, Solution
+from polinfer.exact.squared import pays
 from polinfer.problems.tabular.table import TabularMDP, check_table
 
 DEFAULT_LIMIT = 20_000_000
@@ -40,6 +42,7 @@ class _Reduced(NamedTuple):
     """The decision states of a table, renumbered ``0 .. n-1``, and their choices."""
 
     move: Array  # [n, A, n], probability of moving on
+    leave: Array  # [n, A], probability of leaving the decision states
     discount: Array  # []
     gain: Array  # [n, A], expected reward
     log_move: Array  # [n, A, n], log E[exp(reward); moving on], for the exponential target
@@ -144,6 +147,7 @@ def policy_posterior(
         )
     decision, count = check_enumerable(table, limit, steps)
     keep = min(check_at_least("top", top, 1), count)
+    squared = pays(len(decision), steps, table.discount)
     with jax.enable_x64(True):
         problem = _reduce(table, decision)
         sums = _empty_sums(problem)
@@ -160,15 +164,16 @@ def policy_posterior(
                 reach=reach,
                 exponential=target == "exponential",
                 batches=min(_CHUNK, -(-count // _BATCH) * _BATCH) // _BATCH,
+                squared=squared,
             )
             if count <= _KEPT:
                 kept.append(np.asarray(log_weights).ravel())
             if progress is not None:
                 sums.mass.block_until_ready()
                 progress(min(first + _CHUNK, count), count)
-        top_actions = np.asarray(_actions(problem, best[1]))
+        top_actions = _host_actions(problem, np.asarray(best[1]))
         drawn = _draw_policies(np.concatenate(kept)[:count], samples, seed) if kept else None
-        sampled = None if drawn is None else np.asarray(_actions(problem, jnp.asarray(drawn)))
+        sampled = None if drawn is None else _host_actions(problem, drawn)
     return _solution(table, steps, target, decision, count, problem, sums, best, top_actions, sampled, reach)
 
 
@@ -216,6 +221,7 @@ def _reduce(table: TabularMDP, decision: NDArray[np.int64]) -> _Reduced:
         log_prior = np.log(table.prior[decision])
     return _Reduced(
         move=constant(move[:, :, :-1]),
+        leave=constant(move[:, :, -1]),
         discount=constant(table.discount),
         gain=constant((probability * reward).sum(axis=-1)),
         log_move=constant(log_move[:, :, :-1]),
@@ -244,9 +250,26 @@ def _actions(problem: _Reduced, index: Array) -> Array:
     return fixed.at[:, problem.free].set(chosen)
 
 
-def _expected_return(problem: _Reduced, actions: Array, steps: Array) -> Array:
+def _host_actions(problem: _Reduced, index: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Do what `_actions` does in NumPy: a few policies are not worth compiling for."""
+    place, radix, choices, free, fixed = (
+        np.asarray(part)
+        for part in (problem.place, problem.radix, problem.choices, problem.free, problem.fixed)
+    )
+    digit = (index[:, None] // place) % radix
+    actions = np.repeat(fixed[None], len(index), axis=0)
+    actions[:, free] = choices[np.arange(len(free)), digit]
+    return actions
+
+
+def _expected_return(problem: _Reduced, actions: Array, steps: Array, squared: bool) -> Array:
     """Return ``J`` ``[c]`` of the policies ``[c, n]``."""
     states = jnp.arange(problem.move.shape[0])
+    if squared:
+        move, leave = problem.move[states, actions], problem.leave[states, actions]
+        return jnp.dot(
+            powers.affine_power(move, leave, problem.gain[states, actions], steps), problem.initial
+        )
     move, gain = problem.discount * problem.move[states, actions], problem.gain[states, actions]
     value = jax.lax.fori_loop(
         0, steps, lambda _, v: gain + jnp.einsum("cxy,cy->cx", move, v), jnp.zeros_like(gain)
@@ -254,7 +277,7 @@ def _expected_return(problem: _Reduced, actions: Array, steps: Array) -> Array:
     return jnp.dot(value, problem.initial)
 
 
-def _log_exponential_return(problem: _Reduced, actions: Array, steps: Array) -> Array:
+def _log_exponential_return(problem: _Reduced, actions: Array, steps: Array, squared: bool) -> Array:
     """Return ``log E exp(return)`` ``[c]``, in log space throughout."""
     states = jnp.arange(problem.move.shape[0])
     log_move, log_leave = problem.log_move[states, actions], problem.log_leave[states, actions]
@@ -262,15 +285,26 @@ def _log_exponential_return(problem: _Reduced, actions: Array, steps: Array) -> 
     def step(_: Array, value: Array) -> Array:
         return jnp.logaddexp(logsumexp(log_move + value[:, None, :], axis=-1), log_leave)
 
-    value = jax.lax.fori_loop(0, steps, step, jnp.zeros_like(log_leave))
+    if squared:
+        value = powers.exponential_power(log_move, log_leave, steps)
+    else:
+        value = jax.lax.fori_loop(0, steps, step, jnp.zeros_like(log_leave))
     # An episode that starts in a terminal state returns nothing: exp(0).
     stopped = jnp.log(jnp.maximum(1.0 - problem.initial.sum(), 0.0))
     return jnp.logaddexp(logsumexp(value, b=problem.initial, axis=-1), stopped)
 
 
-def _visits(problem: _Reduced, move: Array, steps: Array) -> Array:
+def _visits(problem: _Reduced, move: Array, leave: Array, steps: Array, squared: bool) -> Array:
     """Return the probability ``[c, f]`` of visiting each free state at a step of the horizon."""
     size = move.shape[-1]
+    if squared:
+        # Coming to a state is being paid one there, and ending.
+        at = jax.nn.one_hot(problem.free, size, dtype=move.dtype)  # [f, n]
+        stopping = jnp.where(at[:, None, :, None] > 0, 0.0, move)  # [f, c, n, n]
+        paid = jnp.broadcast_to(at[:, None, :], stopping.shape[:-1])
+        ending = jnp.where(at[:, None, :] > 0, 1.0, leave)
+        come = powers.affine_power(stopping, ending, paid, steps)
+        return jnp.einsum("x,fcx->cf", problem.initial, come)
     target = jax.nn.one_hot(problem.free, size, dtype=move.dtype)[:, :, None]  # [f, n, 1]
     across = jnp.moveaxis(move, 0, -1)  # [n, n, c]: policies side by side, for the vector units
 
@@ -287,7 +321,7 @@ def _visits(problem: _Reduced, move: Array, steps: Array) -> Array:
     return jnp.einsum("x,fxc->cf", problem.initial, reach)
 
 
-@partial(jax.jit, static_argnames=("reach", "exponential", "batches"))
+@partial(jax.jit, static_argnames=("reach", "exponential", "batches", "squared"))
 def _add_chunk(
     problem: _Reduced,
     sums: _Sums,
@@ -299,6 +333,7 @@ def _add_chunk(
     reach: bool,
     exponential: bool,
     batches: int,
+    squared: bool,
 ) -> tuple[_Sums, tuple[Array, Array], Array]:
     states = jnp.arange(problem.move.shape[0])
 
@@ -306,11 +341,12 @@ def _add_chunk(
         index = first + number * _BATCH + jnp.arange(_BATCH)
         inside = index < count
         actions = _actions(problem, jnp.minimum(index, count - 1))
-        returns = _expected_return(problem, actions, steps)
-        weight = _log_exponential_return(problem, actions, steps) if exponential else returns
+        returns = _expected_return(problem, actions, steps, squared)
+        weight = _log_exponential_return(problem, actions, steps, squared) if exponential else returns
         log_prior = problem.log_prior[states, actions].sum(axis=-1)
         log_weight = jnp.where(inside, weight + log_prior, -jnp.inf)
-        visits = _visits(problem, problem.move[states, actions], steps) if reach else None
+        move, leave = problem.move[states, actions], problem.leave[states, actions]
+        visits = _visits(problem, move, leave, steps, squared) if reach else None
         return _accumulate(sums, log_weight, returns, actions[:, problem.free], visits), log_weight
 
     sums, log_weights = jax.lax.scan(batch, sums, jnp.arange(batches))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least, check_share
 from polinfer.core.protocol import constant
+from polinfer.exact import squared
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -143,6 +144,10 @@ def evaluate_policy(
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
     stages = check_policy(table, policy, steps)
     share = table.discount if discount is None else check_share("discount", discount)
+    if stages.ndim == 2 and squared.pays(table.num_states, steps, share):
+        value, variance, moved, arrivals = squared.consequences(table, stages, steps)
+        surprise = float(moved @ -scipy.special.xlogy(stages, stages).sum(axis=-1))
+        return _policy_value(table, value, variance, moved, arrivals, float(moved.sum()), surprise)
     with jax.enable_x64(True):
         staged = constant(np.broadcast_to(stages, (steps, *stages.shape[-2:])))
         arrays = (
@@ -153,20 +158,39 @@ def evaluate_policy(
         )
         value, variance = _backward(*arrays, staged, constant(share))
         visits, arrivals = _forward(*arrays, staged, constant(table.initial))
-    value, variance = np.asarray(value), np.asarray(variance)
+    moving = np.asarray(visits)  # [H, S]
+    # Stage by stage: a time-dependent policy can be deterministic at every step and vary between steps.
+    per_stage = -scipy.special.xlogy(stages, stages).sum(axis=-1)  # [S] or [H, S]
+    return _policy_value(
+        table,
+        np.asarray(value),
+        np.asarray(variance),
+        _discounted(moving, share).sum(axis=0),
+        np.asarray(arrivals),
+        float(moving.sum()),
+        float((moving * per_stage).sum()),
+    )
+
+
+def _policy_value(
+    table: TabularMDP,
+    value: Floats,
+    variance: Floats,
+    visits: Floats,
+    arrivals: Floats,
+    length: float,
+    surprise: float,
+) -> PolicyValue:
+    """Average over starts; `visits` and `arrivals` are ``[S]``, `surprise` the entropy summed over steps."""
     mean = float(table.initial @ value)
     total = float(table.initial @ (variance + (value - mean) ** 2))
-    ended = np.where(table.absorbing, np.asarray(arrivals), 0.0)
+    ended = np.where(table.absorbing, arrivals, 0.0)
     endings = {
         ending.name: float(ended[table.ending_of == i].sum()) for i, ending in enumerate(table.endings)
     }
     success = sum(endings[e.name] for e in table.endings if e.success) if table.endings else None
-    moving = np.asarray(visits)  # [H, S]
-    occupancy = np.where(table.absorbing, ended, _discounted(moving, share).sum(axis=0))
-    length = float(moving.sum())
-    # Stage by stage: a time-dependent policy can be deterministic at every step and vary between steps.
-    per_stage = -scipy.special.xlogy(stages, stages).sum(axis=-1)  # [S] or [H, S]
-    entropy = float((moving * per_stage).sum()) / length if length > 0 else 0.0
+    occupancy = np.where(table.absorbing, ended, visits)
+    entropy = surprise / length if length > 0 else 0.0
     return PolicyValue(
         expected_return=mean,
         variance=total,
@@ -197,6 +221,8 @@ def deterministic_returns(
     [0.0, 1.0]
     """
     steps = table.horizon if horizon is None else check_at_least("horizon", horizon, 1)
+    if squared.pays(table.num_states, steps, table.discount):
+        return squared.returns(table, _check_actions(table, np.asarray(policies)), steps)
     with jax.enable_x64(True):
         returns = _deterministic(
             jnp.asarray(table.successor),
@@ -266,6 +292,8 @@ def returns_at_once(table: TabularMDP) -> int:
 
 
 def _returns(table: TabularMDP, policies: Floats) -> Floats:
+    if squared.pays(table.num_states, table.horizon, table.discount):
+        return squared.mixed_returns(table, policies, table.horizon)
     with jax.enable_x64(True):
         returned = _stochastic(
             jnp.asarray(table.successor),

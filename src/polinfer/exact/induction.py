@@ -29,6 +29,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import logsumexp
 
+from polinfer.core.absorbing import Absorbing, check_absorbing
 from polinfer.core.errors import check_at_least, check_share
 from polinfer.core.protocol import constant
 from polinfer.exact.evaluation import average_over_time
@@ -45,6 +46,7 @@ class Objective(NamedTuple):
     over_actions: OverActions
     alpha: float = 1.0  # the temperature of "soft"
     risk: float = 0.0  # 0: mean over outcomes; otherwise (1/risk) log mean exp(risk x)
+    absorbing: Absorbing = "end"  # or "continue": absorbing states are worth what "soft" pays for entropy
 
     @property
     def kind(self) -> Kind:
@@ -71,9 +73,11 @@ class Model(NamedTuple):
     log_soft: Array  # [S, A], the measure of "soft": counting, unless the reference measure is not uniform
 
 
-def as_model(table: TabularMDP) -> Model:
+def as_model(table: TabularMDP, absorbing: Absorbing = "end") -> Model:
     """Put `table` on the device, in double precision when that is enabled."""
     check_table(table)
+    # In a table, an absorbing state has rows like any other: back to itself, for nothing.
+    ends = np.asarray(table.absorbing) & check_absorbing(absorbing)
     with np.errstate(divide="ignore"):
         log_prior = np.log(table.prior)
     return Model(
@@ -81,7 +85,7 @@ def as_model(table: TabularMDP) -> Model:
         constant(table.probability),
         constant(table.reward),
         jnp.asarray(table.legal_actions),
-        jnp.asarray(table.absorbing),
+        jnp.asarray(ends),
         constant(log_prior),
         constant(log_prior if table.has_prior else np.where(table.legal_actions, 0.0, -np.inf)),
     )
@@ -190,7 +194,9 @@ def solve_finite(
         return _solve_greedily(table, method, steps, discount)
     with jax.enable_x64(True):
         numbers = _numbers(objective, discount)
-        value, stages = _induce(as_model(table), numbers, kind=objective.kind, horizon=steps)
+        value, stages = _induce(
+            as_model(table, objective.absorbing), numbers, kind=objective.kind, horizon=steps
+        )
         start = over_outcomes(objective.kind.risky, objective.risk, constant(table.initial), value)
     stages_host = np.asarray(stages)
     return Solution(
@@ -235,7 +241,7 @@ def solve_stationary(
     check_at_least("max_iterations", max_iterations, 1)
     with jax.enable_x64(True):
         value, policy, residual, count = _iterate(
-            as_model(table),
+            as_model(table, objective.absorbing),
             _numbers(objective, discount),
             constant(tolerance),
             jnp.asarray(max_iterations),

@@ -8,49 +8,27 @@ where somebody asks for them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from polinfer.core.limits import check_bytes
+from polinfer.exact import squared
 from polinfer.exact.solution import Floats
+from polinfer.problems.tabular.settling import Settled, by_action, settle
 from polinfer.problems.tabular.table import TabularMDP
 
 _LOOK = 16  # steps between two looks at whether values still change
 _ROWS = 1 << 17  # states times policies that are evaluated together
 
 
-class Layout(NamedTuple):
-    """A table as one sparse matrix."""
-
-    move: scipy.sparse.csr_array  # [A S, S], probabilities times the discount
-    gain: Floats  # [A, S], expected reward; minus infinity where the action is illegal
-
-
-def lay_out(table: TabularMDP, discount: float) -> Layout:
-    """Return the table by action, then by state; nothing follows a terminal state."""
-    states, actions, width = table.successor.shape
-    gain = np.ascontiguousarray(np.einsum("sab,sab->as", table.probability, table.reward))
-    gain[:, table.absorbing] = 0.0
-    gain[~table.legal_actions.T] = -np.inf
-    data = table.probability.transpose(1, 0, 2).reshape(-1)
-    # Indices of four bytes are twice as fast to read as those of eight.
-    kind = np.int32 if data.size < 2**31 else np.int64
-    index = table.successor.transpose(1, 0, 2).reshape(-1).astype(kind, copy=False)
-    ends = np.arange(0, data.size + 1, width, dtype=kind)
-    if (data == 0).any() or table.absorbing.any():
-        used = (data.reshape(actions, states, width) > 0) & ~table.absorbing[:, None]
-        count = np.add.reduce(used.reshape(-1, width), axis=1, dtype=kind)
-        ends = np.concatenate([np.zeros(1, kind), np.cumsum(count, dtype=kind)])
-        data, index = data[used.reshape(-1)], index[used.reshape(-1)]
-    move = scipy.sparse.csr_array((data * discount, index, ends), shape=(actions * states, states))
-    return Layout(move, gain)
-
-
 def optimal_value(table: TabularMDP, horizon: int, discount: float) -> Floats:
     """Return the largest expected return ``[S]`` over `horizon` steps."""
-    move, gain = lay_out(table, discount)
+    settled = _settled(table, horizon, discount)
+    if settled is not None:
+        return settled.value
+    move, gain = by_action(table, discount)
     value = np.zeros(table.num_states)
     for step in range(horizon):
         worth = (move @ value).reshape(gain.shape)
@@ -62,9 +40,29 @@ def optimal_value(table: TabularMDP, horizon: int, discount: float) -> Floats:
     return value
 
 
+def _settled(table: TabularMDP, horizon: int, discount: float) -> Settled | None:
+    return settle(table, horizon) if squared.pays(table.num_states, horizon, discount) else None
+
+
+def greedy_at(
+    table: TabularMDP, horizon: int, discount: float, steps: NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """Return the best action ``[k, S]`` at each of some steps ``[k]`` of the horizon."""
+    settled = _settled(table, horizon, discount)
+    if settled is not None:
+        return np.stack([settled.at(horizon - int(step)) for step in steps])
+    return np.asarray(greedy_actions(table, horizon, discount)[steps])
+
+
 def greedy_actions(table: TabularMDP, horizon: int, discount: float) -> NDArray[np.int32]:
     """Return the best action ``[H, S]`` of each stage, first step first, the first one where several are."""
-    move, gain = lay_out(table, discount)
+    check_bytes(
+        f"the actions of {horizon:,} steps", 4.0 * horizon * table.num_states, "choose a shorter --horizon"
+    )
+    settled = _settled(table, horizon, discount)
+    if settled is not None:
+        return settled.spread(horizon)
+    move, gain = by_action(table, discount)
     value = np.zeros(table.num_states)
     actions = np.zeros((horizon, table.num_states), np.int32)
     better = np.empty(table.num_states, np.bool_)
@@ -88,6 +86,8 @@ def stationary_returns(table: TabularMDP, policies: NDArray[np.integer], horizon
 
     Like `deterministic_returns`, which compiles for every new shape: worth it for many policies only.
     """
+    if squared.pays(table.num_states, horizon, table.discount):
+        return squared.returns(table, policies, horizon)
     batch = max(1, _ROWS // table.num_states)
     parts = [_batch_returns(table, policies[i : i + batch], horizon) for i in range(0, len(policies), batch)]
     return np.concatenate(parts) if parts else np.zeros(0)

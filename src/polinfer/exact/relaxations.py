@@ -13,6 +13,7 @@ A discount is the same as ending the episode with the rest of the probability at
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from numpy.typing import NDArray
 
 from polinfer.exact.reachable import Ints, Reachable
 from polinfer.exact.solution import Floats
+
+MOST_STEPS = 5_000
+"""Steps that a bound goes through one by one; what more of them add is bounded in one."""
 
 
 def entry_bound(graph: Reachable, weight: Floats) -> float:
@@ -45,12 +49,36 @@ def entry_bound(graph: Reachable, weight: Floats) -> float:
 
     enter, stay = matrix(np.flatnonzero(entering)), matrix(np.flatnonzero(~entering))
     free, charged = np.zeros(states), np.zeros(states)
-    for step in range(graph.horizon - 1, -1, -1):
+    before = free, charged
+    # From the last of these steps on, time does not matter.
+    special = int(graph.earliest.max(initial=0)) + 1
+    skipped = max(0, graph.horizon - special - MOST_STEPS)
+    for step in range(graph.horizon - 1, -1, -1) if not skipped else _steps(graph.horizon, special):
+        if skipped and step == special - 1:
+            growth = _growth(np.concatenate(before), np.concatenate([free, charged]), skipped)
+            free, charged = free + growth, charged + growth
+        before = free, charged
         follow = np.where(graph.earliest == step + 1, charged, free)
         worth = graph.gain + (enter @ charged + stay @ follow).reshape(states, actions)
         free = np.where(graph.legal, worth, -np.inf).max(axis=1)
         charged = soft_maximum(worth, graph.prior, weight)
     return float(graph.initial @ charged)
+
+
+def _steps(horizon: int, special: int) -> Iterator[int]:
+    """Yield the last `MOST_STEPS` steps of a horizon, and then the first `special` ones, backwards."""
+    yield from range(horizon - 1, horizon - 1 - MOST_STEPS, -1)
+    yield from range(special - 1, -1, -1)
+
+
+def _growth(before: Floats, after: Floats, steps: int) -> float:
+    """Return at least what values grow by over so many further steps.
+
+    A step is monotone, and adding a constant to what follows adds at most that to what comes before: nothing
+    grows faster than what grew fastest in the last step.
+    """
+    rounding = 8 * np.finfo(np.float64).eps * float(np.abs(after).max(initial=0.0))
+    return steps * (max(0.0, float((after - before).max(initial=0.0))) + rounding)
 
 
 def _level_bound(graph: Reachable, weight: Floats, levels: list[Ints]) -> float:
@@ -80,13 +108,20 @@ def record_bound(graph: Reachable, weight: Floats) -> float:
     gain = np.where(graph.legal, graph.gain, -np.inf)[pairs.state].T.reshape(-1)
     value, charged = np.zeros((number, actions)), np.zeros(states)
     own = np.arange(actions)
-    for _ in range(graph.horizon):
+    steps = min(graph.horizon, MOST_STEPS)
+    before = value, charged
+    for _ in range(steps):
+        before = value, charged
         # By action, then by pair; the last axis is the action of the record.
         worth = (pairs.stay @ value).reshape(actions, number, actions)
         worth += (gain + pairs.enter @ charged).reshape(actions, number, 1)
         value = np.maximum.reduce(worth, axis=0)
         value[held] = forced = worth[own, held[:, None], own]
         charged = soft_maximum(forced, graph.prior, weight)
+    if steps < graph.horizon:
+        old, new = (np.concatenate([pair.ravel(), single]) for pair, single in (before, (value, charged)))
+        allowed = np.isfinite(new) & np.isfinite(old)  # illegal actions are never worth anything
+        charged = charged + _growth(old[allowed], new[allowed], graph.horizon - steps)
     return float(graph.initial @ charged)
 
 
@@ -95,7 +130,7 @@ def record_work(graph: Reachable) -> float:
     size = np.bincount(graph.component).astype(np.float64)
     outcomes = np.bincount(graph.component[graph.source], minlength=len(size))
     # A state of a component of c states is in about (c + 1) / 2 pairs.
-    return float((outcomes * (size + 1) / 2).sum() * graph.size[1] * graph.horizon)
+    return float((outcomes * (size + 1) / 2).sum() * graph.size[1] * min(graph.horizon, MOST_STEPS))
 
 
 def soft_maximum(worth: Floats, prior: Floats, weight: Floats) -> Floats:

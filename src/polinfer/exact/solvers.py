@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from polinfer.core.absorbing import Absorbing, check_absorbing
 from polinfer.core.errors import PolinferError
 from polinfer.exact.evaluation import evaluate_policy, one_hot_policy
 from polinfer.exact.induction import Objective, solve_finite, solve_stationary
-from polinfer.exact.passes import greedy_actions, stationary_returns
+from polinfer.exact.passes import greedy_at, stationary_returns
 from polinfer.exact.solution import Result, Solution
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -58,8 +59,8 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
     steps = bound.iterations
     # Greedy policies far from the end of the horizon hardly differ, so a few stages are enough.
     picked = np.unique([0, 1, 2, steps // 4, steps // 2, 3 * steps // 4, steps - 1])
-    candidates = greedy_actions(table, steps, table.discount)[picked[picked < steps]]
-    endless = stationary_value_iteration(table, max_iterations=10 * steps + 100)
+    candidates = greedy_at(table, steps, table.discount, picked[picked < steps])
+    endless = stationary_value_iteration(table, max_iterations=min(10 * steps + 100, 10 * MAX_ITERATIONS))
     if endless.result is Result.CONVERGED:
         candidates = np.concatenate([candidates, endless.policy.argmax(axis=-1)[None]])
     candidates = np.where(table.absorbing, table.legal_actions.argmax(axis=1), candidates)
@@ -93,16 +94,23 @@ def stationary_optimum(table: TabularMDP, horizon: int | None = None) -> Solutio
 
 
 def soft_value_iteration(
-    table: TabularMDP, alpha: float = 1.0, horizon: int | None = None, discount: float | None = None
+    table: TabularMDP,
+    alpha: float = 1.0,
+    horizon: int | None = None,
+    discount: float | None = None,
+    absorbing: Absorbing = "end",
 ) -> Solution:
     """Maximise expected return plus `alpha` times the policy's entropy, over the horizon.
 
     Entropy is absolute, not relative to the uniform policy, as in soft actor-critic: with a large `alpha`
     longer episodes have a higher objective.  Where the table has a reference measure that is not uniform, the
     divergence from it is charged instead.  The policy depends on time.
+
+    With ``absorbing="continue"`` an episode goes on in absorbing states until the horizon, without reward,
+    and so keeps earning entropy there, ``alpha log|A|`` a step: being alive is then no longer what pays.
     """
-    solution = solve_finite(table, "soft", Objective("soft", alpha=_check_alpha(alpha)), horizon, discount)
-    return _with_setting(solution, "alpha", alpha)
+    objective = _soft(alpha, absorbing)
+    return _with_alpha(solve_finite(table, "soft", objective, horizon, discount), objective)
 
 
 def soft_stationary(
@@ -111,21 +119,19 @@ def soft_stationary(
     discount: float | None = None,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
+    absorbing: Absorbing = "end",
 ) -> Solution:
     """Maximise expected return plus `alpha` times entropy without a horizon.
 
     This is the fixed point of soft actor-critic.  Without discounting it exists only where the entropy bonus
     of never ending is bounded; otherwise the result is `Result.NOT_CONVERGED`.
+
+    With ``absorbing="continue"`` an absorbing state with `n` legal actions is worth ``alpha log(n) / (1 -
+    discount)``, the entropy of staying there for ever; without a discount there is then no fixed point.
     """
-    solution = solve_stationary(
-        table,
-        "soft, stationary",
-        Objective("soft", alpha=_check_alpha(alpha)),
-        discount,
-        tolerance,
-        max_iterations,
-    )
-    return _with_setting(solution, "alpha", alpha)
+    objective = _soft(alpha, absorbing)
+    solution = solve_stationary(table, "soft, stationary", objective, discount, tolerance, max_iterations)
+    return _with_alpha(solution, objective)
 
 
 def control_as_inference(table: TabularMDP, horizon: int | None = None) -> Solution:
@@ -148,10 +154,19 @@ def entropic_risk(table: TabularMDP, risk: float, horizon: int | None = None) ->
     return _with_setting(solution, "risk", risk)
 
 
-def _check_alpha(alpha: float) -> float:
+def _soft(alpha: float, absorbing: Absorbing) -> Objective:
     if not (np.isfinite(alpha) and alpha > 0):
         raise PolinferError(f"alpha must be above zero, got {alpha}; for alpha = 0 use value iteration")
-    return float(alpha)
+    check_absorbing(absorbing)
+    return Objective("soft", alpha=float(alpha), absorbing=absorbing)
+
+
+def _with_alpha(solution: Solution, objective: Objective) -> Solution:
+    """Name the settings of a soft objective; the usual reading of absorbing states is not mentioned."""
+    settings = {"alpha": objective.alpha, **solution.settings}
+    if objective.absorbing != "end":
+        settings["absorbing"] = objective.absorbing
+    return replace(solution, settings=settings)
 
 
 def _with_setting(solution: Solution, name: str, value: float) -> Solution:

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import rel_entr
 
+from polinfer.exact.powers import follow
 from polinfer.exact.reachable import Ints, Reachable
 from polinfer.exact.relaxations import soft_maximum
 from polinfer.exact.solution import Floats
+from polinfer.exact.squared import pays
 from polinfer.exact.visits import visit_bound
 
 _ROUNDS = 3  # of fitting the weight of a state to how often it is visited when it is reached
@@ -138,18 +140,37 @@ def _evaluate(graph: Reachable, policy: Floats, move: scipy.sparse.csr_array) ->
     started = (graph.initial > 0).astype(np.float64)
     # Both from above: the share of policies by the union bound, and whether there are any at all.
     reach, any_ = np.ones(states), started
-    value, here, visits, flow = np.zeros(states), graph.initial, np.zeros(states), step.T.tocsr()
     for _ in range(graph.horizon):
-        value = gain + step @ value
-        visits += here
-        here = flow @ here
+        before, seen = reach, any_
         reach = np.minimum(1.0, started + leads @ reach)
         any_ = np.minimum(1.0, any_ + np.ceil(leads @ any_))
+        # Every round gives a bound; where nothing changes, no further one gives another.
+        if np.array_equal(reach, before) and np.array_equal(any_, seen):
+            break
+    if pays(states, graph.horizon, graph.discount):
+        value, visits = _squared(step.toarray(), gain, graph)
+    else:
+        value, here, visits, flow = np.zeros(states), graph.initial, np.zeros(states), step.T.tocsr()
+        for _ in range(graph.horizon):
+            value = gain + step @ value
+            visits += here
+            here = flow @ here
     reach = reach * any_
     # What is reached by no policy costs nothing.
     divergence = rel_entr(policy, graph.prior).sum(axis=1)
     bound = float(graph.initial @ value - reach @ np.maximum(divergence, 0.0))
     return _Evaluation(bound, policy, visits, reach)
+
+
+def _squared(step: Floats, gain: Floats, graph: Reachable) -> tuple[Floats, Floats]:
+    """Return values and expected visits ``[n]`` over a long horizon."""
+    nothing = np.zeros_like(step)
+    # What does not lead on ends; rounding may leave a little less than nothing.
+    ended = np.maximum(1.0 - step.sum(axis=1, keepdims=True), 0.0)
+    done = follow(
+        step, np.where(ended < 1e-14, 0.0, ended), gain, np.zeros_like(gain), nothing, graph.horizon
+    )
+    return done.value, np.asarray(graph.initial @ done.visits)
 
 
 def _moves(graph: Reachable) -> scipy.sparse.csr_array:

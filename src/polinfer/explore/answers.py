@@ -115,6 +115,7 @@ class AnswerRecord(msgspec.Struct, frozen=True):
     drawn: Numbers | None  # [draws, S]
     chance: float | None = None  # of what is given, under the posterior without it
     chance_stderr: float | None = None
+    source: str = ""  # of a conditional posterior: part of the sample, or inferred anew
 
 
 class PointRecord(msgspec.Struct, frozen=True):
@@ -242,9 +243,20 @@ def _outcomes(table: TabularMDP) -> Outcomes | None:
     )
 
 
-def executed(table: TabularMDP, name: str, policy: Floats, run: Floats | None = None, note: str = "") -> Any:
-    """Return a policy ``[S, A]`` with what `run`, the policy itself by default, comes to."""
-    return record_of(name, policy, exact.evaluate_policy(table, policy if run is None else run), note)
+def executed(
+    table: TabularMDP,
+    name: str,
+    policy: Floats,
+    run: Floats | None = None,
+    note: str = "",
+    scale: float = 1.0,
+) -> PolicyRecord:
+    """Return a policy ``[S, A]`` with what `run`, the policy itself by default, comes to.
+
+    The rewards of `table` are `scale` times the problem's own, in which returns are told.
+    """
+    value = exact.evaluate_policy(table, policy if run is None else run)
+    return record_of(name, policy, replace(value, expected_return=value.expected_return / scale), note)
 
 
 def record_of(name: str, policy: Floats, value: exact.PolicyValue, note: str = "") -> PolicyRecord:
@@ -269,8 +281,8 @@ def marginal_policy(posterior: Posterior) -> Floats:
     return np.asarray(policy / policy.sum(axis=1, keepdims=True))
 
 
-def answer_record(posterior: Posterior, *, draft: bool, began: float) -> AnswerRecord:
-    """Describe a posterior on a table."""
+def answer_record(posterior: Posterior, *, draft: bool, began: float, scale: float = 1.0) -> AnswerRecord:
+    """Describe a posterior on a table whose rewards are `scale` times the problem's own."""
     table = posterior.view
     assert isinstance(table, TabularMDP)
     known, probs = posterior.policies, posterior.table_probs()
@@ -283,7 +295,7 @@ def answer_record(posterior: Posterior, *, draft: bool, began: float) -> AnswerR
     # Draws come in the order of islands: take them from all.
     kept = None if drawn is None else drawn[np.linspace(0, len(drawn) - 1, count).astype(np.int64)]
     return AnswerRecord(
-        executed=executed(table, "posterior", marginal_policy(posterior)),
+        executed=executed(table, "posterior", marginal_policy(posterior), scale=scale),
         stderr=None if errors is None else floats(errors),
         method=posterior.method,
         reason=posterior.reason,
@@ -291,8 +303,8 @@ def answer_record(posterior: Posterior, *, draft: bool, began: float) -> AnswerR
         seconds=time.monotonic() - began,
         log_evidence=None if known is None else known.log_evidence,
         log_evidence_stderr=None if known is None else known.log_evidence_stderr,
-        expected_return=None if known is None else known.expected_return,
-        expected_return_stderr=None if known is None else known.expected_return_stderr,
+        expected_return=None if known is None else known.expected_return / scale,
+        expected_return_stderr=None if known is None else known.expected_return_stderr / scale,
         posterior_entropy=None if known is None else known.entropy,
         draws=count,
         drawn=None if kept is None else whole(kept),
@@ -330,8 +342,8 @@ def path_record(path: ScalePath) -> PathRecord:
     )
 
 
-def explanation_record(posterior: Posterior) -> ExplanationRecord:
-    """Say which choices are clear, and what the alternatives cost."""
+def explanation_record(posterior: Posterior, scale: float = 1.0) -> ExplanationRecord:
+    """Say which choices are clear, and what the alternatives cost, in the problem's own rewards."""
     found = explain(posterior, top=_EXPLAINED)
     return ExplanationRecord(
         choices=[
@@ -341,16 +353,18 @@ def explanation_record(posterior: Posterior) -> ExplanationRecord:
                 verdict=choice.verdict,
                 disagrees=choice.disagrees,
                 actions=[
-                    ActionRecord(*each)
-                    for each in zip(choice.actions, choice.probs, choice.returns, choice.losses, strict=True)
+                    ActionRecord(action, share, returned / scale, loss / scale)
+                    for action, share, returned, loss in zip(
+                        choice.actions, choice.probs, choice.returns, choice.losses, strict=True
+                    )
                 ],
             )
             for choice in found.choices
         ],
         left_out=found.left_out,
-        returned=found.expected_return,
-        uniform=found.uniform_return,
-        optimum=found.optimal_return,
+        returned=found.expected_return / scale,
+        uniform=found.uniform_return / scale,
+        optimum=found.optimal_return / scale,
     )
 
 
@@ -374,22 +388,22 @@ def certificate_record(posterior: Posterior, certificate: Certificate | None = N
     )
 
 
-def neighbour_records(table: TabularMDP) -> list[PolicyRecord]:
+def neighbour_records(table: TabularMDP, scale: float = 1.0) -> list[PolicyRecord]:
     """Return the exact answers of neighbours on the same problem."""
     inference = exact.control_as_inference(table)
     stationary = exact.stationary_optimum(table)
     clock = exact.finite_horizon_optimum(table)
+    luck = "conditions on optimality: counts on luck"
     return [
+        executed(table, "control as inference", inference.policy, inference.executable, luck, scale),
+        executed(table, "optimum", stationary.policy, note="the best stationary policy found", scale=scale),
         executed(
             table,
-            "control as inference",
-            inference.policy,
-            inference.executable,
-            "conditions on optimality: counts on luck",
+            "optimum with a clock",
+            clock.policy,
+            clock.executable,
+            "looks at the time that is left",
+            scale,
         ),
-        executed(table, "optimum", stationary.policy, note="the best stationary policy found"),
-        executed(
-            table, "optimum with a clock", clock.policy, clock.executable, "looks at the time that is left"
-        ),
-        executed(table, "uniform", exact.uniform_policy(table), note="the prior's mean"),
+        executed(table, "uniform", exact.uniform_policy(table), note="the prior's mean", scale=scale),
     ]

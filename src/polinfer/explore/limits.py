@@ -8,6 +8,7 @@ import msgspec
 
 from polinfer.core.errors import PolinferError, check_finite, suggest
 from polinfer.core.protocol import MDP
+from polinfer.core.strict_json import parse_json
 from polinfer.explore.records import (
     MAX_HORIZON,
     MAX_SIDE,
@@ -39,7 +40,7 @@ PRESETS: dict[str, str] = {
 """Problems that the page offers, with what it calls them.  Other addresses of Gymnasium are not made: they
 may name modules to import."""
 
-_HORIZONS = {"gym:CliffWalking-v1": 100}
+HORIZONS: dict[str, int] = {"gym:CliffWalking-v1": 100}
 """Of presets that have none of their own."""
 
 Sources = dict[str, str]
@@ -122,8 +123,8 @@ def open_source(path: Path, problem: OpenedProblem) -> Problem:
 def read_upload(body: bytes) -> TabularMDP:
     """Return the table that was uploaded as JSON, checked as a file would be."""
     try:
-        contents = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+        contents = parse_json(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise PolinferError(f"the file is not JSON ({error}); a table file is an object with names") from None
     if not isinstance(contents, dict):
         raise PolinferError("the file is not an object with names, as a table file is")
@@ -144,7 +145,7 @@ def _source(problem: OpenedProblem, sources: Sources) -> Path:
 
 def _options(problem: NamedProblem) -> dict[str, float]:
     options: dict[str, float] = {}
-    horizon = _HORIZONS.get(problem.name) if problem.horizon is None else problem.horizon
+    horizon = HORIZONS.get(problem.name) if problem.horizon is None else problem.horizon
     if horizon is not None:
         options["horizon"] = horizon
     if problem.reward_scale != 1.0:

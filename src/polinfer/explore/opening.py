@@ -19,6 +19,7 @@ from polinfer.posterior.viewing import register_viewer
 from polinfer.problems.domains import GridWorld
 from polinfer.problems.domains.gridworld import gridworld
 from polinfer.problems.registry import Problem, spec_of
+from polinfer.problems.spec import Spec
 from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular import TabularMDP, save_table
 from polinfer.problems.tabular.files import SUFFIXES
@@ -45,7 +46,12 @@ def opened(given: Problem | Path | None) -> Iterator[Start]:
         load(given)  # Refuses a damaged one now, with its sentence.
         digest = _digest(str(given.resolve()))
         yield Start(
-            OpenedProblem(digest), given.name, ((digest, str(given.resolve())),), given.resolve().parent
+            OpenedProblem(digest),
+            given.name,
+            ((digest, str(given.resolve())),),
+            given.resolve().parent,
+            f"polinfer.load({given.name!r})",
+            is_run=True,
         )
     elif isinstance(given, Path):
         if not given.exists():
@@ -67,9 +73,8 @@ def opened(given: Problem | Path | None) -> Iterator[Start]:
             path = Path(scratch) / "problem.npz"
             save_table(shared_table(given), path)
             digest = _digest(str(path))
-            yield Start(
-                OpenedProblem(digest), "" if spec is None else spec.name, ((digest, str(path)),), here
-            )
+            name = "" if spec is None else spec.name
+            yield Start(OpenedProblem(digest), name, ((digest, str(path)),), here, _expression(spec))
 
 
 def explore_posterior(posterior: Posterior, *, port: int | None = None, open_browser: bool = True) -> None:
@@ -86,7 +91,7 @@ def explore_posterior(posterior: Posterior, *, port: int | None = None, open_bro
         shown.save(folder)
         with opened(folder) as start:
             serve(
-                replace(start, folder=Path.cwd()),
+                replace(start, folder=Path.cwd(), source="posterior"),
                 port=port,
                 open_browser=open_browser,
                 ready=lambda serving: print(f"polinfer explore: {serving.address}", flush=True),
@@ -96,6 +101,14 @@ def explore_posterior(posterior: Posterior, *, port: int | None = None, open_bro
 def _of_grid(grid: GridWorld) -> GridProblem:
     names = [name for name in GridProblem.__struct_fields__ if name != "map"]
     return GridProblem("\n".join(grid.rows), **{name: getattr(grid, name) for name in names})
+
+
+def _expression(spec: Spec | None) -> str:
+    """Return what makes the problem in Python; a table of one's own is called `table`."""
+    if spec is None:
+        return "table"
+    options = "".join(f", {name}={value!r}" for name, value in spec.options.items())
+    return f"polinfer.make({spec.name!r}{options})"
 
 
 def _digest(text: str) -> str:

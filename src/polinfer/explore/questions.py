@@ -1,4 +1,4 @@
-"""Questions about one posterior: what it does *given* a choice, and how probable choices are together."""
+"""Questions about one posterior: what it does *given* choices, and how probable these are."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import math
 import time
 
 import msgspec
-import numpy as np
 
 from polinfer.core.errors import PolinferError
 from polinfer.explore.answers import AnswerRecord, answer_record
-from polinfer.methods import infer
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.tabular import TabularMDP
 
@@ -18,46 +16,25 @@ Choices = dict[int, int]
 """States of the table, and the action that is taken in each."""
 
 
-def given_record(posterior: Posterior, choices: Choices) -> AnswerRecord:
-    """Describe the posterior of the policies that make these choices."""
+def given_record(
+    posterior: Posterior, choices: Choices, *, draft: bool = False, scale: float = 1.0
+) -> AnswerRecord:
+    """Describe the posterior of the policies that make these choices, see `Posterior.given`."""
     began, table = time.monotonic(), posterior.view
     assert isinstance(table, TabularMDP)
     check_choices(table, choices)
-    conditional = condition(posterior, choices)
-    record = answer_record(conditional, draft=False, began=began)
-    chance, stderr = _chance(table, posterior, conditional, choices)
-    return msgspec.structs.replace(record, chance=chance, chance_stderr=stderr)
-
-
-def _chance(
-    table: TabularMDP, whole: Posterior, conditional: Posterior, choices: Choices
-) -> tuple[float | None, float | None]:
-    """Return the probability of the choices: their reference measure times the ratio of the evidences."""
-    if whole.policies is None or conditional.policies is None:
-        return None, None
-    apart = conditional.policies.log_evidence - whole.policies.log_evidence
-    measure = math.prod(float(table.prior[state, action]) for state, action in choices.items())
-    chance = min(1.0, measure * math.exp(min(apart, 700.0)))
-    errors = (conditional.policies.log_evidence_stderr, whole.policies.log_evidence_stderr)
-    return chance, chance * math.hypot(*errors)
-
-
-def condition(posterior: Posterior, choices: Choices) -> Posterior:
-    """Return the posterior given choices: that of a reference measure which holds nothing else there."""
-    table = posterior.view
-    assert isinstance(table, TabularMDP)
-    prior = table.prior.copy()
-    for state, action in choices.items():
-        prior[state] = np.arange(table.num_actions) == action
-    return infer(table.with_problem(prior=prior), posterior.config, seed=posterior.seed)
+    # Pairs: states of some problems are no keys of a dictionary.
+    found = posterior.given([(posterior.states[state], action) for state, action in choices.items()])
+    record = answer_record(found, draft=draft, began=began, scale=scale)
+    if found.condition is None:
+        return record
+    chance = math.exp(found.condition.log_probability)
+    stderr = chance * found.condition.stderr
+    return msgspec.structs.replace(record, chance=chance, chance_stderr=stderr, source=found.condition.source)
 
 
 def check_choices(table: TabularMDP, choices: Choices) -> None:
-    """Refuse choices that no policy can make."""
+    """Refuse numbers that no state or action has; what no policy can choose is refused by `given`."""
     for state, action in choices.items():
         if not 0 <= state < table.num_states or not 0 <= action < table.num_actions:
             raise PolinferError(f"there is no action {action} in a state {state}")
-        if table.absorbing[state] or not table.legal_actions[state, action]:
-            raise PolinferError(
-                f"{table.action_names[action]!r} is not legal in state {table.state_names[state]!r}"
-            )

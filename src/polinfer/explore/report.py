@@ -39,23 +39,32 @@ def can_show(posterior: Posterior) -> bool:
 
 
 def write_report(
-    posterior: Posterior, record: dict[str, Any], path: Path, *, progress: Progress | None = None
+    posterior: Posterior,
+    record: dict[str, Any],
+    folder: Path,
+    path: Path,
+    *,
+    progress: Progress | None = None,
 ) -> None:
-    """Write the page of a run, whose ``summary.json`` holds `record`."""
+    """Write the page of the run in `folder`, whose ``summary.json`` holds `record`."""
     if not can_show(posterior):
         raise PolinferError(f"only a table of at most {MAX_STATES:,} states fits the interactive page")
-    content = report_page(posterior, record, progress=progress).encode()
+    content = report_page(posterior, record, str(folder), progress=progress).encode()
     write_atomically(path, lambda file: file.write(content))
 
 
-def report_page(posterior: Posterior, record: dict[str, Any], *, progress: Progress | None = None) -> str:
-    """Return the page."""
+def report_page(
+    posterior: Posterior, record: dict[str, Any], folder: str, *, progress: Progress | None = None
+) -> str:
+    """Return the page of the run in `folder`."""
     table, began = posterior.view, time.monotonic()
     assert isinstance(table, TabularMDP)
     title = str(record.get("domain", "a run"))
     start = {
         "problem": msgspec.to_builtins(OpenedProblem("report")),
         "title": title,
+        "source": f"polinfer.load({folder!r})",
+        "source_is_run": True,
         "presets": {},
         "names": [],
         "max_side": 30,

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from polinfer.core.errors import PolinferError
-from polinfer.explore.limits import PRESETS, check_problem, check_request, known_names, read_upload
+from polinfer.explore.limits import HORIZONS, PRESETS, check_problem, check_request, known_names, read_upload
 from polinfer.explore.records import (
     MAX_HORIZON,
     MAX_SIDE,
@@ -53,6 +53,9 @@ class StartInfo(msgspec.Struct, frozen=True):
     names: list[str]
     version: str
     folder: str  # where run folders are saved
+    source: str  # what was opened, as a Python expression: a problem, or a posterior
+    source_is_run: bool
+    horizons: dict[str, int]  # of presets that have none of their own
     max_side: int = MAX_SIDE
     max_states: int = MAX_STATES
     max_horizon: int = MAX_HORIZON
@@ -66,6 +69,8 @@ class Start:
     title: str = ""
     sources: tuple[tuple[str, str], ...] = ()  # digest and path of what was opened
     folder: Path = Path()  # where run folders are saved
+    source: str = ""  # what was opened, as a Python expression
+    is_run: bool = False
 
 
 def check_installed() -> None:
@@ -133,6 +138,9 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
                 known_names(),
                 version("polinfer"),
                 start.folder.name or ".",
+                start.source,
+                start.is_run,
+                HORIZONS,
             )
         )
 

@@ -40,6 +40,14 @@ class _Job:
         return self.request.key if self.save is None else f"save-{self.request.key}"
 
 
+def _overtaken(job: _Job, newer: JobRequest) -> bool:
+    """Whether a request is of no use any more: the slider stands elsewhere, or other choices are given."""
+    older = job.request
+    passing = older.scale != 1.0 or bool(older.given)
+    same = older.kind == newer.kind and job.save is None
+    return same and passing and older.key != newer.key
+
+
 class Session:
     """Takes requests from the page, in any thread, and hands them to the worker one by one.
 
@@ -84,6 +92,8 @@ class Session:
             if request.problem_key != self._problem:
                 self._problem = request.problem_key
                 self._cancel(lambda job: job.request.problem_key != self._problem)
+            if save is None:
+                self._cancel(lambda job: _overtaken(job, request))
             job = _Job(self._number, request, save)
             if job.key in self._records and save is None:
                 self._records.move_to_end(job.key)

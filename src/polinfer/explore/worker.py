@@ -119,21 +119,27 @@ class Solver:
                 return answers.problem_info(self.problem(request), _title(request))
             case "draft":
                 posterior = self.posterior(request, tell, draft=True)
-                return answers.answer_record(posterior, draft=posterior.config == answers.DRAFT, began=began)
+                rough = posterior.config == answers.DRAFT
+                return answers.answer_record(posterior, draft=rough, began=began, scale=request.scale)
             case "answer":
-                return answers.answer_record(self.posterior(request, tell), draft=False, began=began)
+                posterior = self.posterior(request, tell)
+                return answers.answer_record(posterior, draft=False, began=began, scale=request.scale)
             case "path":
                 return self._path(request, tell)
             case "explain":
-                return answers.explanation_record(self.best(request, tell))
+                return answers.explanation_record(self.best(request, tell), request.scale)
             case "certificate":
                 return answers.certificate_record(self.posterior(request, tell))
             case "neighbours":
-                return answers.neighbour_records(self.table(request))
+                return answers.neighbour_records(self.table(request), request.scale)
             case "vsmc":
                 return self._vsmc(request, tell)
             case "given":
-                return questions.given_record(self.best(request, tell), dict(request.given))
+                posterior = self.posterior(request, tell, draft=request.draft)
+                rough = posterior.config == answers.DRAFT
+                return questions.given_record(
+                    posterior, dict(request.given), draft=rough, scale=request.scale
+                )
 
     def problem(self, request: JobRequest) -> Problem:
         """Make the problem, at its own rewards."""
@@ -192,7 +198,6 @@ class Solver:
         return path if problem.digest in self.sources and path.is_dir() else None
 
     def _path(self, request: JobRequest, tell: Tell) -> Any:
-
         tell(0.0, "reward scales")
         return answers.follow_path(self.problem(request), seed=request.seed, progress=_teller(tell, ""))
 
@@ -211,6 +216,7 @@ class Solver:
             "VSMC (paper)",
             answers.marginal_policy(posterior),
             note=f"ten particles, {request.sweeps:,} sweeps, seed {request.seed}",
+            scale=request.scale,
         )
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax  # type: ignore[import-untyped]
 from jax import Array
 from numpy.typing import NDArray
 
@@ -114,6 +113,8 @@ class Learning(NamedTuple):
 
 def make_learning(mdp: MDP, config: TrainConfig, by_table: bool) -> Learning:
     """Return the functions, not compiled; only what `mdp` says of states is asked for, it does not move."""
+    import optax  # type: ignore[import-untyped] # noqa: PLC0415 - only training needs it
+
     schedule = optax.cosine_decay_schedule(config.learning_rate, config.updates, config.final_rate_share)
     adam = optax.adam(schedule)
     gradient = make_gradient(mdp, config, by_table)

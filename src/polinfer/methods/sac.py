@@ -82,7 +82,7 @@ class Sac(Method[SacConfig]):
         about = fact(
             "no-posterior",
             f"This is no posterior: the policy maximises return {_regulariser(posterior, alpha)}, "
-            f"discounted by {_discounts(posterior, config.gamma)}.",
+            f"discounted by {_discounts(posterior, config.gamma)}{_reading(config)}.",
         )
         if len(posterior.trace) and int(posterior.trace.done[-1]) < config.steps:
             done = int(posterior.trace.done[-1])
@@ -96,8 +96,7 @@ class Sac(Method[SacConfig]):
             found = Diagnostic(
                 "no-fixed-point",
                 Severity.ERROR,
-                f"With alpha {alpha:g} and gamma {config.gamma:g} staying alive pays for ever: there is no "
-                "answer to find; use gamma below 1 or a smaller alpha.",
+                f"With alpha {alpha:g} and gamma {config.gamma:g} {_endless(config)}",
             )
             return [found, about]
         mean, worst = float(oracle.distances.mean()), float(oracle.distances.max())
@@ -112,10 +111,21 @@ class Sac(Method[SacConfig]):
         return [warning("far-from-soft-values", sentence + remedy), about]
 
 
+def _endless(config: SacConfig) -> str:
+    if config.absorbing == "continue":
+        return "absorbing states pay entropy for ever: there is no answer to find; use gamma below 1."
+    return "staying alive pays for ever: there is no answer to find; use gamma below 1 or a smaller alpha."
+
+
 def _regulariser(posterior: Posterior, alpha: float) -> str:
     if has_prior(posterior.view):
         return f"minus {alpha:g} times its divergence from the prior"
     return f"plus {alpha:g} times its entropy"
+
+
+def _reading(config: SacConfig) -> str:
+    """Say what is done in absorbing states where that is not to end."""
+    return "" if config.absorbing == "end" else "; episodes go on in absorbing states, which pay entropy"
 
 
 def _discounts(posterior: Posterior, gamma: float) -> str:

@@ -36,7 +36,9 @@ _STEPS = {
     "south": (0, -1),
 }
 _MOST_LAYERS = 8  # maps of one panel, the most visited first
-_FAILED, _EMPTY = "#56a0d3", "#f2f2f2"
+_FAILED, _EMPTY, _ENDED = "#56a0d3", "#f2f2f2", "#d8c6e6"
+_END, _OPEN = "E", "·"  # marks of an end without a name, and of actions about as probable as one another
+_LEADS = 1.2  # times an even share: from there on the likeliest action is drawn
 _DARKEST = 0.75
 _MOST_STARTS = 4
 
@@ -111,6 +113,10 @@ def lattice_figure(table: TabularMDP, lattice: Lattice, panels: Sequence[PolicyP
         Kind(ending.name, CELL_COLOURS["G"] if ending.success else _FAILED, ending.name[:1].upper())
         for ending in table.endings
     ]
+    if (table.absorbing & (table.ending_of < 0) & (visits > 0)).any():
+        kinds.append(Kind("end", _ENDED, _END))
+    if others:
+        kinds.append(Kind("no action leads", "white", _OPEN))
     kinds += [Kind(table.action_names[action], "white", _letter(table, action)) for action in others]
     remark = "arrow: likeliest move, longer: more probable; darker: more visits"
     left_out = int((share > 0).sum()) - len(shown)
@@ -160,7 +166,8 @@ def _draw(
     acting = inside & ~table.absorbing & (visits > 0)
     taken = set(map(tuple, lattice.place[acting].tolist()))
     alone = np.array([tuple(place) not in taken for place in lattice.place.tolist()])
-    ended = inside & table.absorbing & (table.ending_of >= 0) & alone
+    named = table.ending_of >= 0
+    ended = inside & table.absorbing & (named | (visits > 0)) & alone
     good = np.array([ending.success for ending in table.endings] + [False])[table.ending_of]
     most = visits[~table.absorbing].max(initial=0.0)
     shade = np.zeros((int(acting.sum()), 4))
@@ -173,7 +180,10 @@ def _draw(
         ),
         PolyCollection(
             list(squares(centre[ended], 0.5)),
-            facecolors=[CELL_COLOURS["G"] if well else _FAILED for well in good[ended]],
+            facecolors=[
+                _ENDED if not told else CELL_COLOURS["G"] if well else _FAILED
+                for told, well in zip(named[ended], good[ended], strict=True)
+            ],
             label="endings",
             **edge,
         ),
@@ -181,7 +191,9 @@ def _draw(
             list(squares(centre[acting], 0.35)), facecolors=shade, linewidths=0.0, label="occupancy"
         ),
     ]
-    names = [table.endings[index].name[:1].upper() for index in table.ending_of[ended]]
+    names = [
+        table.endings[index].name[:1].upper() if index >= 0 else _END for index in table.ending_of[ended]
+    ]
     collections.append(letters(names, centre[ended], size=0.5))
     if _few_starts(table):
         collections.append(frames(centre[acting & (table.initial > 0)], 0.09))
@@ -209,7 +221,11 @@ def _policy(
         chance = policy[own].max(axis=1, keepdims=True)
         found.append(arrow_collection(chance, centre[own], direction[None]))
     still = states[~moves]
-    words = [_letter(table, int(action)) for action in best[~moves]]
+    leads = policy[still].max(axis=1) * table.legal_actions[still].sum(axis=1) > _LEADS
+    words = [
+        _letter(table, int(action)) if clear else _OPEN
+        for action, clear in zip(best[~moves], leads, strict=True)
+    ]
     marks = letters(words, centre[still], size=0.4)
     marks.set(facecolor="white", label="actions")
     return [*found, marks]

@@ -15,10 +15,25 @@ class MethodConfig:
     """
 
     method: ClassVar[str]
+    later_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are younger than results which are kept by a configuration's digest."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name."""
         return asdict(self)
+
+    def to_key(self) -> dict[str, Any]:
+        """Return the fields that a digest is made of: all, but for later ones that have their default.
+
+        A run with the default of a field that did not exist yet is the run that it was.
+        """
+        defaults = {member.name: member.default for member in fields(self)}
+        named = self.to_dict()
+        return {
+            name: value
+            for name, value in named.items()
+            if name not in self.later_fields or value != defaults[name]
+        }
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:

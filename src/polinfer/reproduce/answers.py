@@ -9,6 +9,7 @@ import numpy as np
 
 from polinfer import exact
 from polinfer.analysis.references import reference_for
+from polinfer.core.absorbing import Absorbing
 from polinfer.core.errors import PolinferError, TooLargeError
 from polinfer.exact.solution import Floats
 from polinfer.learning.fit import initial_proposal, view_for
@@ -72,8 +73,8 @@ def _posterior(mdp: Any, table: TabularMDP) -> Outcome:
     return Outcome({**describe_policy(table, policy[None]).arrays, **extra})
 
 
-def _soft(table: TabularMDP, alpha: float, gamma: float) -> Floats:
-    return exact.soft_stationary(table, alpha, gamma).policy
+def _soft(table: TabularMDP, alpha: float, gamma: float, absorbing: Absorbing = "end") -> Floats:
+    return exact.soft_stationary(table, alpha, gamma, absorbing=absorbing).policy
 
 
 _SOLVERS: dict[str, Callable[..., Floats]] = {

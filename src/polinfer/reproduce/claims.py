@@ -27,6 +27,7 @@ class Claim(NamedTuple):
     place: str  # in the paper
     evidence: str  # what was measured
     verdict: Verdict
+    reading: str = ""  # of absorbing states, that it was judged under; empty where it does not depend on it
 
 
 def judge(statement: str, place: str, evidence: str, *, holds: bool, in_kind: bool = False) -> Claim:

@@ -59,6 +59,7 @@ class Row:
     extra: bool = False  # ours, beside what the paper shows
     growing: Mapping[str, int] = field(default_factory=dict)  # settings at the paper's budget, less at others
     certified: bool = False  # bound log Z, too
+    reading: str = ""  # of absorbing states, where a row is paid for entropy; `polinfer.reproduce.readings`
     lengthy: bool = False  # as long at any budget: left out where it only matters that all runs
 
     def units(self, budget: Budget) -> list[Unit]:

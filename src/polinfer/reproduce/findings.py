@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from polinfer.core.absorbing import Absorbing
 from polinfer.core.errors import PolinferError
 from polinfer.reproduce.assumptions import ASSUMPTIONS, Assumption
 from polinfer.reproduce.budgets import Budget
 from polinfer.reproduce.claims import Claim, Verdict
-from polinfer.reproduce.experiment import Experiment, MissingRowError, Results
+from polinfer.reproduce.experiment import Experiment, Results
 from polinfer.reproduce.experiments import EXPERIMENTS
+from polinfer.reproduce.readings import (
+    READINGS,
+    Nearer,
+    as_record,
+    compare_readings,
+    judge_readings,
+    under_each,
+)
 from polinfer.reproduce.store import Store, Times
 from polinfer.reproduce.tables import Disagreement, Table, disagreements, make_table
 
-_PACKAGES = ("polinfer", "jax", "optax", "equinox", "numpy", "gymnasium")
+_PACKAGES = ("polinfer", "jax", "optax", "numpy", "gymnasium")
 
 
 class Section(NamedTuple):
@@ -32,6 +41,7 @@ class Section(NamedTuple):
     units: int
     waiting: int  # units that are not finished
     undecided: int  # claims that wait for them
+    nearer: list[Nearer]  # printed numbers of rows that were run under both readings
 
     @property
     def missing(self) -> str:
@@ -56,9 +66,26 @@ class Findings(NamedTuple):
         """The ledger."""
         return [claim for section in self.sections for claim in section.claims]
 
-    def counts(self) -> dict[Verdict, int]:
-        """Return how many claims got each verdict."""
-        return {verdict: sum(c.verdict is verdict for c in self.claims) for verdict in Verdict}
+    @property
+    def nearer(self) -> list[Nearer]:
+        """Which reading of absorbing states the paper's numbers are nearer to."""
+        return [one for section in self.sections for one in section.nearer]
+
+    def counts(self, reading: Absorbing = "end") -> dict[Verdict, int]:
+        """Return how many claims got each verdict under one reading of absorbing states."""
+        ledger = [claim for claim in self.claims if claim.reading in ("", reading)]
+        return {verdict: sum(c.verdict is verdict for c in ledger) for verdict in Verdict}
+
+    def count_lines(self) -> list[str]:
+        """Say how many claims got each verdict, in a sentence per reading."""
+        if not any(claim.reading for claim in self.claims):
+            return [f"{len(self.claims)} statements: {_told(self.counts())}."]
+        judged = sum(claim.reading == "continue" for claim in self.claims)
+        return [
+            f"Absorbing states {'end episodes' if reading == 'end' else 'continue'}: "
+            f"{_told(self.counts(reading))}."
+            for reading in READINGS
+        ] + [f"{judged} statements depend on the reading and were judged under both."]
 
 
 def gather(store: Store, budget: Budget, names: Sequence[str] = ()) -> Findings:
@@ -84,8 +111,12 @@ def _section(experiment: Experiment, results: Results, store: Store, budget: Bud
     units = {unit.key: unit for unit in experiment.units(budget)}.values()
     known = [time for time in map(store.read_times, units) if time is not None]
     waiting = sum(store.read(unit) is None for unit in units)
-    drawn = {name: _unless_missing(draw, results) for name, draw in experiment.figures.items()}
-    judged = [_unless_missing(claim, results) for claim in experiment.claims]
+    drawn = {
+        _figure_name(name, reading): figure
+        for name, draw in experiment.figures.items()
+        for reading, figure in under_each(experiment, results, draw).items()
+    }
+    judged = [one for claim in experiment.claims for one in judge_readings(experiment, results, claim)]
     return Section(
         experiment,
         make_table(experiment, results),
@@ -95,18 +126,16 @@ def _section(experiment: Experiment, results: Results, store: Store, budget: Bud
         len(units),
         waiting,
         judged.count(None),
+        compare_readings(experiment, results),
     )
 
 
-T = TypeVar("T")
+def _figure_name(name: str, reading: Absorbing | None) -> str:
+    return name.replace(".png", "-continue.png") if reading == "continue" else name
 
 
-def _unless_missing(make: Callable[[Results], T], results: Results) -> T | None:
-    """Return None where a row that is needed has not been run yet."""
-    try:
-        return make(results)
-    except MissingRowError:
-        return None
+def _told(counts: dict[Verdict, int]) -> str:
+    return ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
 
 
 APART_HEAD = ("experiment", "row", "number", "paper", "ours", "what it estimates", "apart, in deviations")
@@ -160,5 +189,6 @@ def as_json(findings: Findings) -> dict[str, Any]:
             }
             for section in findings.sections
         },
+        "readings": [as_record(one) for one in findings.nearer],
         "disagreements": [one._asdict() for one in findings.disagreements],
     }

@@ -9,8 +9,10 @@ from polinfer.plots.html import figure, header, page, table, text
 from polinfer.reproduce.claims import Verdict
 from polinfer.reproduce.findings import APART_HEAD, TIME_HEAD, Findings, Section, apart_rows, time_rows
 from polinfer.reproduce.markdown import LEGEND
+from polinfer.reproduce.readings import NEARER_HEAD
 from polinfer.reproduce.tables import group_lines
 
+_CLAIM_HEAD = ("claim", "absorbing states", "verdict", "evidence", "place")
 _LOOK = {
     Verdict.HOLDS: "holds",
     Verdict.IN_KIND: "kind",
@@ -32,7 +34,6 @@ def as_page(findings: Findings, command: str) -> str:
         f'<a href="#{section.experiment.name}">{text(section.experiment.title)}</a>'
         for section in findings.sections
     )
-    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in findings.counts().items() if count)
     parts = [
         "<h1>MDP Planning as Policy Inference, rerun</h1>",
         f'<p class="about">Budget <b>{budget.name}</b>: {budget.seeds} seeds, {budget.sweeps:,} sweeps, '
@@ -40,7 +41,7 @@ def as_page(findings: Findings, command: str) -> str:
         f"<code>{text(command)}</code>.</p>",
         f'<nav><a href="#claims">Claims</a> {links} <a href="#settings">Settings</a> '
         '<a href="#time">Time</a></nav>',
-        f'<h2 id="claims">Claims</h2><p>{len(findings.claims)} statements: {counts}.</p>',
+        f'<h2 id="claims">Claims</h2><p>{text(" ".join(findings.count_lines()))}</p>',
         _claims(findings),
         _apart(findings),
         f'<p class="legend">{text(LEGEND).replace("`", "")}</p>',
@@ -58,19 +59,23 @@ def as_page(findings: Findings, command: str) -> str:
 
 def _claims(findings: Findings) -> str:
     rows = "".join(
-        f"<tr><td>{text(claim.statement)}</td>"
+        f"<tr><td>{text(claim.statement)}</td><td>{text(claim.reading or 'either')}</td>"
         f'<td><span class="verdict {_LOOK[claim.verdict]}">{claim.verdict.value}</span></td>'
         f'<td>{text(claim.evidence)}</td><td class="place">{text(claim.place)}</td></tr>'
         for claim in findings.claims
     )
-    return (
-        f'<div class="scroll"><table>{header(("claim", "verdict", "evidence", "place"))}{rows}</table></div>'
-    )
+    return f'<div class="scroll"><table>{header(_CLAIM_HEAD)}{rows}</table></div>'
 
 
 def _apart(findings: Findings) -> str:
     told = "<p>The largest disagreement with the paper in the first column of each table:</p>"
-    return told + table(APART_HEAD, apart_rows(findings))
+    told += table(APART_HEAD, apart_rows(findings))
+    if not findings.nearer:
+        return told
+    about = (
+        "<p>Rows of SAC under both readings of absorbing states, and the one that the paper is nearer to:</p>"
+    )
+    return told + about + table(NEARER_HEAD, [one.cells() for one in findings.nearer])
 
 
 def _section(section: Section) -> str:

@@ -39,6 +39,7 @@ class Disagreement(NamedTuple):
     """A number of ours that differs from the paper's."""
 
     experiment: str
+    key: str  # of the row
     row: str
     column: str
     printed: Printed
@@ -53,7 +54,7 @@ def make_table(experiment: Experiment, results: Results) -> Table:
     lines = []
     for row in experiment.rows:
         found = results.get(row.key)
-        if row.printed:
+        if row.printed and row.reading != "continue":  # whose twin stands above
             told = [_printed(row.printed.get(c.field), c.digits) for c in experiment.columns]
             lines.append(Line(row.group, row.label, PAPER, (*told, ""), ours=False))
         if found is not None:
@@ -98,6 +99,7 @@ def disagreements(experiment: Experiment, results: Results, columns: Sequence[Co
             found.append(
                 Disagreement(
                     experiment.name,
+                    row.key,
                     f"{row.group}: {row.label}" if row.group else row.label,
                     column.name,
                     printed,

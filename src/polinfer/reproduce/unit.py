@@ -39,10 +39,10 @@ class Unit:
         return self.is_inferred and METHODS[self.method].many_seeds
 
     def describe(self) -> dict[str, Any]:
-        """Return the full configuration, every default written out."""
+        """Return the full configuration, every default written out but those of `later_fields`."""
         settings: dict[str, Any] = dict(self.settings)
         if self.is_inferred:
-            settings = make_config(METHODS[self.method], self.settings).to_dict()
+            settings = make_config(METHODS[self.method], self.settings).to_key()
         described: dict[str, Any] = plain(
             {
                 "domain": self.domain,

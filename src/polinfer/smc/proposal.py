@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,14 +21,18 @@ _STATES_AT_ONCE = 4096
 ProposalKind = Literal["network", "table"]
 
 
-class Layer(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Layer:
     """An affine map."""
 
     weight: Array  # [out, in]
     bias: Array  # [out]
 
 
-class NetworkProposal(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NetworkProposal:
     """A perceptron with rectified units on ``encode(state)``; two hidden layers of 64 as in the paper."""
 
     layers: tuple[Layer, ...]
@@ -67,7 +71,9 @@ class NetworkProposal(eqx.Module):
         return features @ last.weight.T + last.bias
 
 
-class TableProposal(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class TableProposal:
     """One row of logits per state; its features are the state's number."""
 
     rows: Array  # [S, A]
@@ -82,7 +88,9 @@ class TableProposal(eqx.Module):
         return self.rows[features]
 
 
-class ShiftedProposal(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ShiftedProposal:
     """A network whose logits are added to those of a given policy of a table, which is held fixed."""
 
     network: NetworkProposal

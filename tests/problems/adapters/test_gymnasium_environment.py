@@ -129,6 +129,21 @@ def masked_table():
     )
 
 
+def test_absorbing_states_can_go_on_until_the_horizon():
+    env = gymnasium.make("polinfer/continuation-v0", horizon=5, rho=0.0, absorbing="continue")
+    check_env(env.unwrapped)
+    env.reset(seed=1)
+    seen = [env.step(action)[1:4] for action in (1, 0, 1, 1, 0)]
+    assert seen == [(1.0, False, False), *[(0.0, False, False)] * 3, (0.0, False, True)]
+    ends = gymnasium.make("polinfer/continuation-v0", horizon=5, rho=0.0)
+    ends.reset(seed=1)
+    assert ends.step(1)[1:4] == (1.0, True, False)
+    # What the environment tells others to make it anew tells this, too.
+    assert env.unwrapped.spec.kwargs["absorbing"] == "continue"
+    with pytest.raises(PolinferError, match="absorbing must be 'end' or 'continue', got 'goes on'"):
+        polinfer.to_gymnasium(polinfer.make("continuation"), absorbing="goes on")
+
+
 def test_illegal_actions_are_refused_by_name():
     env = polinfer.to_gymnasium(masked_table())
     _, info = env.reset(seed=0)

@@ -2,11 +2,13 @@
 /** The page: one state (it is in the address), what was computed for it, and the views that draw both. */
 
 import { fromHash, toHash } from "./model/address.js";
+import { Data } from "./model/data.js";
+import { way } from "./model/path.js";
 import { answerOf, infoOf, pathOf, policyOf } from "./model/records.js";
-import { namedPolicy, percent, shownPolicy } from "./model/shown.js";
+import { actionName, fmt, namedPolicy, percent, shownPolicy } from "./model/shown.js";
 import { AskView } from "./views/ask.js";
 import { CompareView } from "./views/compare.js";
-import { h, replace } from "./views/dom.js";
+import { h, keepFocus, replace } from "./views/dom.js";
 import { Editor } from "./views/editor.js";
 import { GridView } from "./views/grid.js";
 import { JudgeView } from "./views/judge.js";
@@ -26,11 +28,13 @@ export class App {
     this.client = client;
     /** @type {import("./model/address.js").State} */ this.state = fromHash("", { type: "named", name: "gridworld/multimodal" });
     /** @type {import("./model/types.js").Info|null} */ this.info = null;
-    this.data = emptyData();
+    this.data = new Data();
     this.stale = false;
+    this.sliding = false;
     this.epoch = 0;
     /** @type {Object<string, string>} */ this.failed = {};
     /** @type {any} */ this.limits = { max_side: 30 };
+    /** Names of the files that were opened, by digest. @type {Map<string, string>} */ this.files = new Map();
     /** @type {any} */ this.picture = null;
     /** @type {Editor|null} */ this.editor = null;
     /** @type {Map<string, string>} */ this.running = new Map();
@@ -104,8 +108,8 @@ export class App {
       const answer = answerOf(await this._ask("draft"));
       if (epoch !== this.epoch) return;
       this.info = info;
-      this.data = emptyData();
-      this.data.answer = answer;
+      this.data = new Data();
+      this.data.keep(1).answer = answer;
       this.stale = false;
       if (this.state.select !== null && !info.states[this.state.select]) this.state.select = null;
       this.state.given = this.state.given.filter(([s, a]) => info.choices.has(s) && info.actions[a] !== undefined);
@@ -125,11 +129,11 @@ export class App {
     };
     const fail = (/** @type {string} */ kind) => (/** @type {any} */ error) => epoch === this.epoch && this._fail(kind, error);
     this._ask("path").then(keep((record) => { this.data.path = pathOf(record); this._agree(); })).catch(fail("path"));
-    const explain = () => this._ask("explain").then(keep((record) => { this.data.explanation = record; })).catch(fail("explain"));
+    const explain = () => this._ask("explain").then(keep((record) => { this.data.keep(1).explanation = record; })).catch(fail("explain"));
     if (!this.data.answer?.draft) explain();
     else {
       this._ask("answer").then(keep((record) => {
-        this.data.answer = answerOf(record);
+        this.data.keep(1).answer = answerOf(record);
         this._agree();
         explain();
       })).catch(fail("answer"));
@@ -154,39 +158,68 @@ export class App {
     this.data.path = { ...path, points };
   }
 
+  /** What was computed at the scale where the slider stands. */
+  here() {
+    return this.data.at(this.state.scale);
+  }
+
   /** Ask for what the open tab and the address need. */
   _lazy() {
-    if (!this.info || this.stale) return;
+    if (!this.info || this.stale || this.sliding) return;
     const { state, data } = this;
-    const named = [state.shown, state.against].some((name) => name && name !== "posterior" && name !== "soft");
-    if ((state.tab === "compare" || named) && data.neighboursScale !== state.scale && !this.sliding) {
-      const scale = state.scale;
-      data.neighboursScale = scale;
-      this.fetch("neighbours", { scale });
+    const { tab, scale } = state;
+    const others = [state.shown, state.against].some((name) => name && !["posterior", "soft", "VSMC (paper)"].includes(name));
+    if (tab === "compare" || others) this._need("neighbours");
+    // The path answers for every scale at once; what needs whole policies or errors is computed at this one.
+    if (scale !== 1 && (tab === "watch" || state.given.length || (tab === "ask" && state.select !== null))) this._need("draft");
+    if (scale !== 1 && tab === "ask" && state.select !== null) this._need("explain");
+    if (tab === "judge") {
+      if (scale !== 1) this._need("answer");
+      this._need("certificate");
     }
-    if (state.tab === "judge" && !data.certificate && !this.failed.certificate) this.fetch("certificate");
+    this._lazyGiven();
+  }
+
+  _lazyGiven() {
+    const { state, data } = this;
     const wanted = state.given.length ? JSON.stringify([state.given, state.scale]) : "";
-    if (wanted !== data.givenFor) {
-      data.given = null;
-      data.givenFor = wanted;
-      if (wanted) this.fetch("given", { given: state.given, scale: state.scale });
-    }
+    const draft = this.here().answer?.draft ?? true;
+    if (wanted === data.givenFor && (draft || !data.givenDraft)) return;
+    if (wanted !== data.givenFor) data.given = null;
+    data.givenFor = wanted;
+    data.givenDraft = draft;
+    if (wanted) this.fetch("given", { given: state.given, scale: state.scale, draft });
+  }
+
+  /** Ask for something at the present scale, once. @param {string} kind */
+  _need(kind) {
+    const { asked } = this.data.keep(this.state.scale);
+    if (asked.has(kind)) return;
+    asked.add(kind);
+    this.fetch(kind, { scale: this.state.scale });
   }
 
   /** @param {string} kind @param {Object<string, any>} [more] @param {(state: any) => void} [onProgress] */
   async fetch(kind, more = {}, onProgress = undefined) {
     const epoch = this.epoch;
-    const wanted = this.data.givenFor;
+    const data = this.data;
+    const { givenFor, givenDraft } = data;
+    const place = data.keep(more.scale ?? 1);
+    const current = () => epoch === this.epoch && (kind !== "given" || (givenFor === data.givenFor && givenDraft === data.givenDraft));
     delete this.failed[kind];
     try {
       const record = await this._ask(kind, more, onProgress);
-      if (epoch !== this.epoch || (kind === "given" && wanted !== this.data.givenFor)) return;
-      if (kind === "given") this.data.given = answerOf(record);
-      else if (kind === "neighbours") this.data.neighbours = record.map(policyOf);
-      else if (kind === "vsmc") this.data.vsmc = policyOf(record);
-      else /** @type {any} */ (this.data)[kind] = record;
+      if (!current()) return;
+      if (kind === "given") data.given = answerOf(record);
+      else if (kind === "neighbours") place.neighbours = data.lastNeighbours = record.map(policyOf);
+      else if (kind === "vsmc") place.vsmc = policyOf(record);
+      else if (kind === "explain") place.explanation = record;
+      else if (kind === "certificate") place.certificate = record;
+      else if (!place.answer || place.answer.draft) place.answer = answerOf(record);
     } catch (error) {
-      if (epoch === this.epoch) this._fail(kind, /** @type {any} */ (error));
+      if (/** @type {any} */ (error).cancelled) place.asked.delete(kind);
+      if (current() && (kind === "given" || place === this.here())) this._fail(kind, /** @type {any} */ (error));
+      if (/** @type {any} */ (error).cancelled) return;
     }
     this.draw();
   }
@@ -198,16 +231,19 @@ export class App {
 
   /** @param {string} kind @param {{message: string, cancelled?: boolean}} error */
   _fail(kind, error) {
-    if (error.cancelled && this.client.live) return;
     this.failed[kind] = error.message;
-    if (["problem", "path", "answer"].includes(kind) && !error.cancelled) this.complain(error.message);
-    this.draw();
+    const needed = ["problem", "path", "answer"].includes(kind);
+    if (error.cancelled && this.client.live && needed) {
+      this.complain("Another page asked for something else, and this computation was stopped.", ["Go on", () => this.load()]);
+    } else if (needed && !error.cancelled) this.complain(error.message);
+    if (!error.cancelled) this.draw();
   }
 
-  /** @param {string} sentence */
-  complain(sentence) {
+  /** @param {string} sentence @param {[string, () => void]} [remedy] what a button does about it */
+  complain(sentence, remedy = undefined) {
     this.banner.hidden = false;
     replace(this.banner, sentence.charAt(0).toUpperCase() + sentence.slice(1), /[.!?]$/.test(sentence) ? "" : ".",
+      remedy && h("button", { class: "link", id: "remedy", onclick: remedy[1] }, remedy[0]),
       h("button", { class: "plain", "aria-label": "Close", onclick: () => { this.banner.hidden = true; } }, "✕"));
   }
 
@@ -324,7 +360,8 @@ export class App {
 
   /** @param {number} s @returns {import("./model/types.js").Choice|undefined} */
   choiceOf(s) {
-    return this.data.explanation?.choices.find((/** @type {any} */ choice) => choice.state === s);
+    const found = this.here().explanation ?? this.data.at(1).explanation;
+    return found?.choices.find((/** @type {any} */ choice) => choice.state === s);
   }
 
   /** @param {number} s */
@@ -333,7 +370,8 @@ export class App {
     if (!this.info || !shown) return "";
     if (this.info.absorbing.has(s)) return "The episode ends here.";
     const count = this.info.actions.length;
-    return this.info.actions.map((name, a) => ({ name, p: shown.policy.policy[s * count + a] }))
+    const info = this.info;
+    return info.actions.map((_, a) => ({ name: actionName(info, s, a), p: shown.policy.policy[s * count + a] }))
       .filter((one) => one.p > 0.004).sort((a, b) => b.p - a.p).slice(0, 5).map((one) => `${one.name} ${percent(one.p)}`).join(", ");
   }
 
@@ -358,9 +396,7 @@ export class App {
     for (const button of this.kinds.children) button.setAttribute("aria-pressed", String(button.id === `view-${this.state.view}`));
     const view = this.views?.[this.state.tab] ?? this.views?.ask;
     if (this.side.firstChild !== view.element) replace(this.side, view.element);
-    const focused = document.activeElement?.id;
-    view.draw();
-    if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus({ preventScroll: true });
+    keepFocus(view.element, () => view.draw());
     const name = this.state.problem?.type === "named" ? this.state.problem.name : "";
     this.presets.value = name;
     this._title();
@@ -379,8 +415,17 @@ export class App {
     if (this.state.tab !== "watch") view.agentAt(null);
     const shown = this.shown();
     const against = this.state.against ? `, against ${this.against()?.label ?? this.state.against}` : "";
-    this.caption.textContent = this.stale && this.info ? "solving; the grey answer is the old one" : this.stale ? "solving …" : shown ? shown.label + against : "";
+    this.caption.textContent = this.stale && this.info ? "solving; the grey answer is the old one" : this.stale ? "solving …" : shown ? shown.label + against + this._hint() : "";
     view.element.setAttribute("aria-label", `${this.caption.textContent}; arrow keys move, Enter chooses`);
+  }
+
+  /** Say so where rewards hardly matter, and where they would. */
+  _hint() {
+    const { path } = this.data;
+    if (!path || this.state.scale !== 1 || this.state.shown !== "posterior" || this.state.given.length) return "";
+    const found = way(path);
+    if (!found || found.share > 0.05) return "";
+    return `; nearly the prior at this reward scale${found.half ? `, half-way to the optimum at × ${fmt(found.half, 2)}` : ""}`;
   }
 
   _title() {
@@ -429,18 +474,4 @@ export class App {
     this.set({ tab: next });
     document.getElementById(`tab-${next}`)?.focus();
   }
-}
-
-function emptyData() {
-  return {
-    /** @type {import("./model/types.js").Answer|null} */ answer: null,
-    /** @type {import("./model/types.js").Path|null} */ path: null,
-    /** @type {any} */ explanation: null,
-    /** @type {any} */ certificate: null,
-    /** @type {import("./model/types.js").Policy[]|null} */ neighbours: null,
-    /** @type {number|null} */ neighboursScale: null,
-    /** @type {import("./model/types.js").Policy|null} */ vsmc: null,
-    /** @type {import("./model/types.js").Answer|null} */ given: null,
-    givenFor: "",
-  };
 }

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
+from polinfer.core.absorbing import Absorbing, check_absorbing
 from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import MDP, HasEndings, HasNames, State
 from polinfer.problems.adapters.rendering import picture, text_map
@@ -45,9 +46,11 @@ class MDPEnvironment(gymnasium.Env[Observation, np.int64]):
         *,
         render_mode: str | None = None,
         observation: Literal["features", "index"] = "features",
+        absorbing: Absorbing = "end",
     ) -> None:
         if observation not in ("features", "index"):
             raise PolinferError(f"observation must be 'features' or 'index', got {observation!r}")
+        self._ends = check_absorbing(absorbing)
         self.grid = mdp if isinstance(mdp, GridWorld) else None
         self.mdp: MDP = tabulate(mdp) if observation == "index" else mdp
         self.metadata = {"render_modes": _render_modes(mdp), "render_fps": 4}
@@ -63,7 +66,7 @@ class MDPEnvironment(gymnasium.Env[Observation, np.int64]):
         self.spec = EnvSpec(
             f"polinfer/{type(mdp).__name__}-v0",
             entry_point=partial(MDPEnvironment, mdp),
-            kwargs={"render_mode": render_mode, "observation": observation},
+            kwargs={"render_mode": render_mode, "observation": observation, "absorbing": absorbing},
         )
         self._state: State | None = None
         self._seen: _Seen
@@ -84,7 +87,8 @@ class MDPEnvironment(gymnasium.Env[Observation, np.int64]):
             raise gymnasium.error.ResetNeeded("call reset before step")
         chosen = self._check(action)
         moved, self._seen = self._compiled().step(self._draw(), self._state, np.int32(chosen))
-        self._state, reward, terminated = moved.state, float(moved.reward), bool(moved.terminated)
+        self._state, reward = moved.state, float(moved.reward)
+        terminated = self._ends and bool(moved.terminated)
         self._steps += 1
         self._last = f", {self._action_name(chosen)}, reward {reward:g}"
         truncated = self._steps >= self.mdp.horizon and not terminated

@@ -10,6 +10,7 @@ import inspect
 import re
 from typing import Any, Literal
 
+from polinfer.core.absorbing import Absorbing
 from polinfer.core.errors import DomainError, PolinferError
 from polinfer.core.protocol import MDP
 from polinfer.problems.adapters.environment import MDPEnvironment
@@ -21,11 +22,13 @@ def to_gymnasium(
     mdp: MDP,
     render_mode: str | None = None,
     observation: Literal["features", "index"] = "features",
+    absorbing: Absorbing = "end",
 ) -> MDPEnvironment:
     """Return an MDP as a Gymnasium environment, for agents of other libraries.
 
-    It terminates where the MDP does and truncates at its horizon.  ``info`` holds the state's ``identity``,
-    the ``action_mask`` of legal actions, and the name of the ``ending`` where an episode ends in one.
+    It terminates where the MDP does, unless `absorbing` says otherwise, and truncates at its horizon.
+    ``info`` holds the state's ``identity``, the ``action_mask`` of legal actions, and the name of the
+    ``ending`` where an episode ends in one.
 
     Parameters
     ----------
@@ -36,6 +39,9 @@ def to_gymnasium(
     observation
         ``"features"``, what a proposal network sees, or ``"index"``, the number of the state in
         ``polinfer.tabulate(mdp)``.
+    absorbing
+        ``"end"``, or ``"continue"``: never terminate; an episode stays where the MDP has ended, without
+        reward, until the horizon truncates it.  Agents that are paid for entropy then learn another policy.
 
     Examples
     --------
@@ -56,7 +62,7 @@ def to_gymnasium(
             f"to_gymnasium takes a polinfer.MDP, got {type(mdp).__name__}; "
             "a simulator in plain Python does not say what it needs"
         )
-    return MDPEnvironment(mdp, render_mode=render_mode, observation=observation)
+    return MDPEnvironment(mdp, render_mode=render_mode, observation=observation, absorbing=absorbing)
 
 
 def register_environments() -> None:
@@ -79,7 +85,8 @@ def make_environment(
     domain: str,
     render_mode: str | None = None,
     observation: Literal["features", "index"] = "features",
+    absorbing: Absorbing = "end",
     **options: Any,
 ) -> MDPEnvironment:
     """Make a domain as a Gymnasium environment."""
-    return to_gymnasium(make(domain, **options), render_mode, observation)
+    return to_gymnasium(make(domain, **options), render_mode, observation, absorbing)

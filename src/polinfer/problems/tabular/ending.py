@@ -10,7 +10,9 @@ import scipy.sparse
 from polinfer.core.limits import MINUTE, check_seconds
 from polinfer.problems.tabular.table import TabularMDP
 
-_LONG = 1000  # steps below which nothing is gained
+LONG = 2_000
+"""Steps up to which policies are followed one by one."""
+_SHORT = 1000  # steps below which nothing is gained by cutting
 _ROUNDING = 1e-13  # of the largest reward: what may be left after the last step
 _MOST_STEPS = 100_000
 # Measured with `polinfer plan` on one core: 0.3 ms a step on a table of 8 outcomes.
@@ -26,7 +28,7 @@ def shorten_horizon(table: TabularMDP) -> TabularMDP:
     below the rounding of double precision, the steps after `t` are left out.  A table in which some policy
     never ends is returned as it is, and refused where its horizon would take more than a minute or so.
     """
-    if table.horizon <= _LONG:
+    if table.horizon <= _SHORT:
         return table
     steps = _known_steps(table)
     if steps is None or steps >= table.horizon:

@@ -24,6 +24,7 @@ from polinfer.reproduce.experiment import (
     wake,
 )
 from polinfer.reproduce.figures import return_distributions
+from polinfer.reproduce.readings import both
 
 _PLACE = "Section Academic Advising, Table 3 (aa), Figure 6 (aa)"
 _RATE = float(ADVISING_RATE.value)
@@ -59,12 +60,12 @@ def _instance(number: int) -> tuple[Row, ...]:
     rows = [
         _vsmc(number, told["vsmc"]),
         wake(f"{number} wake", "wake", rate=_RATE, **where),
-        _sac(number, told["sac"]),
+        *_sac(number, told["sac"]),
         _uniform(number),
     ]
     if number in _WHOLE:
         label = "exact soft policy, alpha=1"
-        rows.append(soft(_aim(number), label, alpha=1.0, lengthy=True, **where))
+        rows += both(soft(_aim(number), label, alpha=1.0, lengthy=True, **where))
     rows.append(Row(f"{number} optimal", "optimal", method="optimal", **solved))
     if number in _KNOWN:
         label = "posterior, relevant courses"
@@ -80,9 +81,9 @@ def _vsmc(number: int, printed: Mapping[str, Printed]) -> Row:
     return vsmc(f"{number} vsmc", "VSMC", rate=_RATE, printed=printed, extra=not printed, **_where(number))
 
 
-def _sac(number: int, printed: Mapping[str, Printed]) -> Row:
+def _sac(number: int, printed: Mapping[str, Printed]) -> tuple[Row, Row]:
     told: dict[str, Any] = {"printed": printed, "aim": _aim(number), "extra": not printed}
-    return sac(f"{number} sac", "SAC", alpha=1.0, **told, **_where(number))
+    return both(sac(f"{number} sac", "SAC", alpha=1.0, **told, **_where(number)))
 
 
 def _aim(number: int) -> str:
@@ -96,8 +97,9 @@ def _uniform(number: int) -> Row:
 
 def _harder(number: int) -> tuple[Row, ...]:
     """Return the rows of an instance of which the paper prints no numbers."""
-    made = {"vsmc": _vsmc, "sac": _sac}
-    return (*(made[method](n, {}) for n, method in _TRAINED if n == number), _uniform(number))
+    trained = [method for n, method in _TRAINED if n == number]
+    rows = [_vsmc(number, {})] if "vsmc" in trained else []
+    return (*rows, *(_sac(number, {}) if "sac" in trained else ()), _uniform(number))
 
 
 def _told(results: Results, n: int, key: str, *fields: str, digits: int = 0) -> str:

@@ -22,6 +22,7 @@ from polinfer.reproduce.experiment import (
     wake,
 )
 from polinfer.reproduce.figures import outcome_bars
+from polinfer.reproduce.readings import both
 
 _PLACE = "Section Blackjack, Table 1 (bj), Figure 4 (bj)"
 _RATE = float(BLACKJACK_RATE.value)
@@ -71,8 +72,8 @@ def _entropic(alpha: float) -> tuple[Row, ...]:
     shared: dict[str, Any] = {"domain": "blackjack", "alpha": alpha, "group": "entropy-regularised"}
     key = f"sac {alpha:g}"
     return (
-        sac(key, f"SAC{name}", printed=_printed(key), aim=f"soft {alpha:g}", **shared),
-        soft(f"soft {alpha:g}", f"exact soft policy{name}", **shared),
+        *both(sac(key, f"SAC{name}", printed=_printed(key), aim=f"soft {alpha:g}", **shared)),
+        *both(soft(f"soft {alpha:g}", f"exact soft policy{name}", **shared)),
     )
 
 

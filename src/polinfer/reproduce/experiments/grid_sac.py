@@ -12,13 +12,14 @@ from polinfer.reproduce.experiment import Column, Experiment, Found, Results, sa
 from polinfer.reproduce.experiments.grids import rows_of
 from polinfer.reproduce.figures import map_figure, return_distributions
 from polinfer.reproduce.problems import table_for
+from polinfer.reproduce.readings import both
 
 _PLACE = "Section Grid Worlds, Figure 3 (gw-vsmc-sac)"
 _DOMAIN = "gridworld/multimodal"
 _ROWS = (
     *rows_of("multimodal"),
-    sac("sac", "SAC, alpha=1", _DOMAIN, 1.0, group="multimodal", aim="soft"),
-    soft("soft", "exact soft policy, alpha=1", _DOMAIN, 1.0, group="multimodal"),
+    *both(sac("sac", "SAC, alpha=1", _DOMAIN, 1.0, group="multimodal", aim="soft")),
+    *both(soft("soft", "exact soft policy, alpha=1", _DOMAIN, 1.0, group="multimodal")),
 )
 _STEPS = {"right": (1, 0), "up": (0, 1), "down": (0, -1), "left": (-1, 0)}
 

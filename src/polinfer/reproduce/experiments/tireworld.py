@@ -21,6 +21,7 @@ from polinfer.reproduce.experiment import (
     wake,
 )
 from polinfer.reproduce.figures import success_figure
+from polinfer.reproduce.readings import both
 
 _PLACE = "Section Triangle Tireworld, Table 2 (tw), Figure 5 (tw)"
 _RATE = float(TIREWORLD_RATE.value)
@@ -86,8 +87,8 @@ def _instance(number: int) -> tuple[Row, ...]:
         name = "" if alpha == 1 else f" (alpha={alpha:g})"
         key, known = f"{number} sac {alpha:g}", f"{number} soft {alpha:g}"
         rows += [
-            sac(key, f"SAC{name}", alpha=alpha, printed=told[f"sac {alpha:g}"], aim=known, **where),
-            soft(known, f"exact soft policy{name}", alpha=alpha, **where),
+            *both(sac(key, f"SAC{name}", alpha=alpha, printed=told[f"sac {alpha:g}"], aim=known, **where)),
+            *both(soft(known, f"exact soft policy{name}", alpha=alpha, **where)),
         ]
     rows += [
         Row(f"{number} uniform", "uniform", method="uniform", extra=True, **where),

@@ -5,7 +5,7 @@
 
 /** @param {Answer} answer @param {Info} info @param {[number, number][]} choices @returns {number[]} which draws */
 export function matching(answer, info, choices) {
-  const found = [];
+  /** @type {number[]} */ const found = [];
   if (!answer.drawn) return found;
   const states = info.states.length;
   for (let n = 0; n < answer.draws; n++) {

@@ -73,16 +73,28 @@ export function marks(path) {
     { name: "1", scale: 1 },
     { name: "optimum", scale: last },
   ];
+  const half = halfWay(path);
+  if (half !== null) found.push({ name: "half-way", scale: half });
+  return found;
+}
+
+/** The scale at which the return is half-way from the uniform policy to the optimum. @param {Path} path */
+function halfWay(path) {
   const middle = (path.uniform + path.stationary) / 2;
   for (let i = 1; i < path.points.length; i++) {
     const a = path.points[i - 1].executed.returned;
     const b = path.points[i].executed.returned;
     if (a < middle && b >= middle) {
       const share = (middle - a) / (b - a);
-      const scale = path.points[i - 1].scale * (path.points[i].scale / path.points[i - 1].scale) ** share;
-      found.push({ name: "half-way", scale });
-      break;
+      return path.points[i - 1].scale * (path.points[i].scale / path.points[i - 1].scale) ** share;
     }
   }
-  return found;
+  return null;
+}
+
+/** How far the posterior at scale 1 is from the uniform policy to the optimum. @param {Path} path */
+export function way(path) {
+  const whole = path.stationary - path.uniform;
+  if (whole <= 1e-9) return null;
+  return { share: (policyAt(path, 1, "executed").returned - path.uniform) / whole, half: halfWay(path) };
 }

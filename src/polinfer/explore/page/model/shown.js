@@ -21,10 +21,11 @@ export function shownPolicy(app) {
 function givenPolicy(app) {
   const { data, info } = app;
   if (data.given) return { policy: data.given.executed, stderr: data.given.stderr, label: "posterior, given", computed: true };
-  if (!data.answer || !info || app.state.scale !== 1) return null;
-  const found = conditional(data.answer, info, app.state.given);
+  const answer = app.here().answer;
+  if (!answer || !info) return null;
+  const found = conditional(answer, info, app.state.given);
   if (!found) return null;
-  const policy = { ...data.answer.executed, policy: found.policy };
+  const policy = { ...answer.executed, policy: found.policy };
   return { policy, stderr: found.stderr, label: `posterior, given (${found.draws} draws so far)`, computed: false };
 }
 
@@ -32,9 +33,10 @@ function givenPolicy(app) {
 export function namedPolicy(app, name) {
   const { state, data } = app;
   if (name === "posterior") {
-    if (data.answer && (state.scale === 1 || !data.path)) {
-      const label = data.answer.draft ? "posterior, first answer" : "posterior";
-      return { policy: data.answer.executed, stderr: data.answer.stderr, label, computed: true };
+    const answer = app.here().answer ?? (data.path ? null : data.answer);
+    if (answer && (state.scale === 1 || !data.path || !answer.draft)) {
+      const label = answer.draft ? "posterior, first answer" : "posterior";
+      return { policy: answer.executed, stderr: answer.stderr, label, computed: true };
     }
     if (data.path) {
       return { policy: policyAt(data.path, state.scale, "executed"), stderr: null, label: "posterior", computed: true };
@@ -45,8 +47,21 @@ export function namedPolicy(app, name) {
     if (!data.path) return null;
     return { policy: policyAt(data.path, 1 / state.alpha, "soft"), stderr: null, label: `soft, α = ${fmt(state.alpha)}`, computed: true };
   }
-  const found = [...(data.neighbours ?? []), ...(data.vsmc ? [data.vsmc] : [])].find((one) => one.name === name);
+  const found = neighbours(app).find((one) => one.name === name);
   return found ? { policy: found, stderr: null, label: name, computed: true } : null;
+}
+
+/** The answers beside the posterior, at the present scale. @param {App} app @returns {Policy[]} */
+export function neighbours(app) {
+  const { neighbours: found, vsmc } = app.here();
+  return [...(found ?? app.data.lastNeighbours), ...(vsmc ? [vsmc] : [])];
+}
+
+/** What an action is called in a state. @param {import("./types.js").Info} info @param {number} s @param {number} a */
+export function actionName(info, s, a) {
+  const { kind, roads, place, edges, labels } = info.picture;
+  const edge = kind === "map" ? roads[place[s]]?.[a] : undefined;
+  return edge === undefined ? info.actions[a] : `to ${labels[edges[edge][1]]}`;
 }
 
 /** The mean total variation between two policies, weighted by the visits of the first.

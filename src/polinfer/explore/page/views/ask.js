@@ -2,7 +2,7 @@
 /** Questions about one state: its probabilities, the posterior given a choice, two choices together, and why. */
 
 import { chance } from "../model/draws.js";
-import { fmt, namedPolicy, percent, withError } from "../model/shown.js";
+import { actionName, fmt, namedPolicy, percent, withError } from "../model/shown.js";
 import { h, replace } from "./dom.js";
 
 const VERDICTS = { clear: "● clear", leaning: "◐ leaning", "toss-up": "◆ toss-up" };
@@ -43,26 +43,29 @@ export class AskView {
     const order = info.actions.map((_, a) => a).filter((a) => !info.illegal.has(`${s},${a}`));
     order.sort((a, b) => shown.policy.policy[s * actions + b] - shown.policy.policy[s * actions + a]);
     const given = app.state.given;
+    const answer = app.here().answer;
     const here = given.find((pair) => pair[0] === s);
     const others = given.filter((pair) => pair[0] !== s);
     const rows = order.map((a) => {
+      const name = actionName(info, s, a);
       const p = shown.policy.policy[s * actions + a];
       const error = shown.stderr?.[s * actions + a] ?? 0;
       const before = given.length && base ? base.policy.policy[s * actions + a] : null;
-      const bar = h("div", { class: "bar", role: "img", "aria-label": `${info.actions[a]} ${percent(p)}${error ? ` plus or minus ${percent(error)}` : ""}` });
+      const bar = h("div", { class: "bar", role: "img", "aria-label": `${name} ${percent(p)}${error ? ` plus or minus ${percent(error)}` : ""}` });
       bar.append(part("full", 0, p));
       if (error > 0.002) bar.append(part("whisker", Math.max(0, p - error), Math.min(1, p + error)));
       if (before !== null) bar.append(part("before", Math.max(0, before - 0.004), before + 0.004));
-      const both = others.length && app.data.answer && app.state.scale === 1 ? chance(app.data.answer, info, [...others, [s, a]]) : null;
+      const both = others.length && answer ? chance(answer, info, [...others, [s, a]]) : null;
       const on = here?.[1] === a;
       return h("div", { class: "action" },
-        h("span", { class: "name" }, info.actions[a]), bar,
+        h("span", { class: "name", title: name }, name), bar,
         h("span", { class: "number" }, percent(p), error > 0.002 && h("small", {}, ` ±${(100 * error).toFixed(1)}`)),
         h("button", {
-          class: "give", "aria-pressed": on, title: `The posterior given that it goes ${info.actions[a]} here`,
+          class: "give", id: `give-${a}`, "aria-pressed": on, "aria-label": `${name}: ${on ? "given, take it back" : "if it does"}`,
+          title: `The posterior given that it chooses ${name} here`,
           onclick: () => app.give(s, on ? null : a),
         }, on ? "given ✕" : "if it does"),
-        both && h("small", { class: "both" }, `with the choices given: ${percent(both.share)} of all policies do both`));
+        both && h("small", { class: "both" }, `${percent(both.share)} of all policies do this and what is given`));
     });
     return h("div", {}, title,
       shown.label !== "posterior" && h("p", { class: "soft" }, shown.label),
@@ -75,13 +78,14 @@ export class AskView {
     const info = app.info;
     if (!app.state.given.length || !info) return null;
     const found = app.data.given;
-    const quick = app.data.answer && app.state.scale === 1 ? chance(app.data.answer, info, app.state.given) : null;
+    const answer = app.here().answer;
+    const quick = answer ? chance(answer, info, app.state.given) : null;
     const share = found?.chance ?? quick?.share ?? null;
     const error = found ? found.chance_stderr : quick?.stderr ?? null;
     return h("div", { class: "card given", "data-ready": found ? "yes" : "no" },
-      h("h3", {}, "Given that it goes"),
+      h("h3", {}, "Given that it chooses"),
       h("ul", { class: "chips" }, app.state.given.map(([s, a]) => h("li", {},
-        h("button", { class: "chip", title: "Take this back", onclick: () => app.give(s, null) }, `${info.actions[a]} in ${info.states[s]} ✕`)))),
+        h("button", { class: "chip", title: "Take this back", onclick: () => app.give(s, null) }, `${actionName(info, s, a)} in ${info.states[s]} ✕`)))),
       share !== null && h("p", {}, h("strong", {}, percent(share)), error ? ` (± ${(100 * error).toFixed(1)})` : "",
         app.state.given.length > 1 ? " of the policies make all of these choices." : " of the policies do this.",
         found ? ` Return then: ${withError(found.executed.returned, null)}.` : ""),
@@ -93,18 +97,18 @@ export class AskView {
     const { app } = this;
     const info = app.info;
     const choice = app.choiceOf(s);
-    if (!info || !choice) return app.data.explanation || !app.client.live ? null : h("p", { class: "soft" }, app.failed.explain || "");
+    if (!info || !choice) return app.here().explanation || !app.client.live ? null : h("p", { class: "soft" }, app.failed.explain || "");
     const best = choice.actions.reduce((a, b) => (a.loss <= b.loss ? a : b));
     const second = choice.actions.filter((one) => one !== best).sort((a, b) => a.loss - b.loss)[0];
     return h("div", { class: "card" },
       h("h3", {}, "Why"),
-      h("p", {}, `Visited ${fmt(choice.visits)} times an episode. With ${info.actions[best.action]} here and the policy as it is elsewhere, ` +
-        `an episode returns ${fmt(best.returned)}`, second && `; the second best, ${info.actions[second.action]}, costs ${fmt(second.loss, 2)}`, "."),
+      h("p", {}, `Visited ${fmt(choice.visits)} times an episode. With ${actionName(info, s, best.action)} here and the policy as it is elsewhere, ` +
+        `an episode returns ${fmt(best.returned)}`, second && `; the second best, ${actionName(info, s, second.action)}, costs ${fmt(second.loss, 2)}`, "."),
       choice.disagrees && h("p", {}, "The most probable action is not the best one: the policies that reach this state differ elsewhere, too."),
       h("table", { class: "small" }, h("thead", {}, h("tr", {}, ["action", "return", "regret"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, choice.actions.map((one) => h("tr", {}, h("th", { scope: "row" }, info.actions[one.action]),
+        h("tbody", {}, choice.actions.map((one) => h("tr", {}, h("th", { scope: "row" }, actionName(info, s, one.action)),
           h("td", {}, fmt(one.returned)), h("td", {}, fmt(one.loss, 2)))))),
-      app.state.scale !== 1 && h("p", { class: "soft" }, "At reward scale 1."));
+      !app.here().explanation && h("p", { class: "soft" }, `At reward scale 1${app.client.live ? "; that at this one is being computed" : ""}.`));
   }
 
   _legend() {

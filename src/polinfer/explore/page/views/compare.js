@@ -1,7 +1,8 @@
 // @ts-check
 /** The posterior beside its neighbours, on the same picture. */
 
-import { distance, fmt, namedPolicy, percent } from "../model/shown.js";
+import { distance, fmt, namedPolicy, neighbours, percent } from "../model/shown.js";
+import { numbersAt } from "../model/path.js";
 import { h, replace, svg } from "./dom.js";
 
 export class CompareView {
@@ -11,6 +12,7 @@ export class CompareView {
     this.element = h("div", { class: "panel" });
     /** @type {[number, number][]} */ this.curve = [];
     this.training = false;
+    this.trainedAt = 1;
     this.chart = svg("svg", { class: "learning", viewBox: "0 0 320 80", role: "img", "aria-label": "Learning curve: log Z-hat by sweeps" });
   }
 
@@ -18,14 +20,14 @@ export class CompareView {
     const { app } = this;
     const { state, data, info } = app;
     if (!info) return replace(this.element, h("p", { class: "soft" }, "…"));
-    const names = ["posterior", "soft", ...(data.neighbours ?? []).map((one) => one.name), ...(data.vsmc ? [data.vsmc.name] : [])];
+    const names = ["posterior", "soft", ...neighbours(app).map((one) => one.name)];
     const base = namedPolicy(app, "posterior");
     const rows = names.map((name) => {
       const found = namedPolicy(app, name);
       const label = name === "soft" ? `soft, α = ${fmt(state.alpha)}` : name;
       return h("tr", { class: state.shown === name ? "chosen" : "" },
         h("th", { scope: "row" }, h("label", { class: "radio" },
-          h("input", { type: "radio", name: "shown", checked: state.shown === name, onchange: () => app.set({ shown: name, against: state.against === name ? "" : state.against }) }), label)),
+          h("input", { type: "radio", id: `shown-${name.replaceAll(" ", "-")}`, name: "shown", checked: state.shown === name, onchange: () => app.set({ shown: name, against: state.against === name ? "" : state.against }) }), label)),
         h("td", {}, fmt(found?.policy.returned ?? null)),
         h("td", {}, found?.policy.success === null || !found ? "–" : percent(found.policy.success)),
         h("td", { title: "Mean total variation over visits" }, base && found ? fmt(distance(app, base.policy, found.policy), 2) : "–"));
@@ -35,9 +37,9 @@ export class CompareView {
       h("table", { class: "small" },
         h("thead", {}, h("tr", {}, ["shown", "return", "success", "distance"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {}, rows)),
-      !data.neighbours && h("p", { class: "soft" }, app.failed.neighbours || "solving by the neighbours …"),
+      !app.here().neighbours && h("p", { class: "soft" }, app.failed.neighbours || "solving by the neighbours …"),
       h("div", { class: "row" },
-        h("label", { class: "wide" }, `Soft α ${fmt(state.alpha)} `, h("input", { type: "range", min: -200, max: 200, value: Math.round(100 * Math.log10(state.alpha)), "aria-label": "Entropy weight alpha",
+        h("label", { class: "wide" }, `Soft α ${fmt(state.alpha)} `, h("input", { type: "range", id: "alpha", min: -200, max: 200, value: Math.round(100 * Math.log10(state.alpha)), "aria-label": "Entropy weight alpha",
           disabled: !data.path,
           oninput: (/** @type {any} */ event) => app.slideAlpha(10 ** (Number(event.target.value) / 100)), onchange: () => app.settle() }))),
       h("div", { class: "row" },
@@ -71,25 +73,35 @@ export class CompareView {
   }
 
   async _train() {
+    const scale = this.app.state.scale;
     this.curve = [];
+    this.trainedAt = scale;
     this.training = true;
     this.draw();
-    await this.app.fetch("vsmc", { sweeps: 2000, scale: this.app.state.scale }, (state) => {
+    await this.app.fetch("vsmc", { sweeps: 2000, scale }, (state) => {
       if (state.row) {
         this.curve.push(state.row);
         this._curve();
       }
     });
     this.training = false;
-    if (this.app.data.vsmc) this.app.set({ shown: this.app.data.vsmc.name });
+    const found = this.app.data.at(scale).vsmc;
+    if (found && scale === this.app.state.scale) this.app.set({ shown: found.name });
     this.draw();
+  }
+
+  /** log Z at the scale of the training. */
+  _truth() {
+    const { data } = this.app;
+    const known = data.at(this.trainedAt).answer?.log_evidence;
+    return known ?? (data.path ? numbersAt(data.path, this.trainedAt).log_evidence : null);
   }
 
   _curve() {
     const points = this.curve;
     if (points.length < 2) return this.chart.replaceChildren(svg("text", { x: 160, y: 44, class: "empty" }, this.training ? "compiling …" : "not trained yet"));
     const values = points.map((p) => p[1]);
-    const truth = namedPolicy(this.app, "posterior") && this.app.state.scale === 1 ? this.app.data.answer?.log_evidence ?? null : null;
+    const truth = this._truth();
     const low = Math.min(...values, truth ?? Infinity);
     const high = Math.max(...values, truth ?? -Infinity);
     const y = (/** @type {number} */ v) => 70 - (60 * (v - low)) / (high - low || 1);

@@ -35,3 +35,17 @@ export function replace(parent, ...children) {
   const kept = /** @type {any[]} */ (children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   parent.replaceChildren(...kept);
 }
+
+const FOCUSABLE = "button, input, select, [tabindex]";
+
+/** Redraw an element; what had the focus in it has it afterwards. @param {Element} root @param {() => void} redraw */
+export function keepFocus(root, redraw) {
+  const focused = document.activeElement;
+  const inside = focused && focused !== root && root.contains(focused);
+  const at = inside ? [...root.querySelectorAll(FOCUSABLE)].indexOf(focused) : -1;
+  const id = inside ? focused.id : "";
+  redraw();
+  if (!inside || root.contains(document.activeElement)) return;
+  const found = (id && document.getElementById(id)) || root.querySelectorAll(FOCUSABLE)[at];
+  if (found instanceof HTMLElement) found.focus({ preventScroll: true });
+}

@@ -2,8 +2,8 @@
 /** Drawing: kinds of cells, sizes, slip, horizon and rewards; undo and redo; maps in the project's own format. */
 
 import { History, KINDS, paint, parse, resize, rowsOf } from "../model/maps.js";
-import { download } from "./takeaway.js";
 import { h, replace } from "./dom.js";
+import { download } from "./export.js";
 
 const FIELDS = [
   ["success_prob", "Success", 0, 1, 0.05, 0.8],
@@ -141,7 +141,11 @@ export class Editor {
     try {
       if (file.size > 2 * 1024 * 1024) throw new Error("The file is larger than 2 MB.");
       const text = await file.text();
-      if (file.name.endsWith(".json")) this.app.open(await this.app.client.openTable(text));
+      if (file.name.endsWith(".json")) {
+        const problem = await this.app.client.openTable(text);
+        this.app.files.set(problem.digest, file.name);
+        this.app.open(problem);
+      }
       else {
         const map = parse(text, this.app.limits.max_side);
         const rows = rowsOf(map);

@@ -35,7 +35,6 @@ export class GridView {
     this.letters = letters;
     this.svg.setAttribute("viewBox", `-0.06 -0.06 ${width + 0.12} ${height + 0.12}`);
     this.svg.classList.toggle("large", Math.max(width, height) > 12);
-    this.cellOf = null;
     const ground = Object.keys(NAMES).map((letter) => {
       let path = "";
       [...letters].forEach((found, i) => {

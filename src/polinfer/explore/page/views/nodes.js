@@ -1,7 +1,7 @@
 // @ts-check
 /** Problems that are no grid: Tireworld's map, Blackjack's chart, and graphs of other tables. */
 
-import { isEven, percent, variation } from "../model/shown.js";
+import { actionName, isEven, percent, variation } from "../model/shown.js";
 import { svg } from "./dom.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -12,17 +12,53 @@ class Drawing {
     this.app = app;
     this.element = svg("svg", { class: `picture ${kind}`, tabindex: 0, role: "application" });
     this.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this._key(event));
+    this.trail = svg("path", { class: "trail" });
+    this.agent = svg("circle", { class: "agent", r: 0.13, cx: -9, cy: -9 });
   }
 
-  agentAt(/** @type {number|null} */ _state) {}
+  /** Where a state is in the picture. @param {number} _s @returns {number[]|null} */
+  _at(_s) {
+    return null;
+  }
+
+  /** @param {SVGElement[]} parts */
+  _show(parts) {
+    this.element.classList.toggle("stale", this.app.stale);
+    this.element.replaceChildren(...parts, this.trail, this.agent);
+  }
+
+  /** Show where the agent is. @param {number|null} s @param {number[]} [before] */
+  agentAt(s, before = []) {
+    const at = s === null ? null : this._at(s);
+    this.agent.setAttribute("cx", String(at ? at[0] : -9));
+    this.agent.setAttribute("cy", String(at ? at[1] : -9));
+    const line = at ? [...before.map((b) => this._at(b)), at].filter((one) => one !== null) : [];
+    this.trail.setAttribute("d", line.map((one, i) => `${i ? "L" : "M"}${one[0].toFixed(3)} ${one[1].toFixed(3)}`).join(""));
+  }
+
+  /** The largest standard error of an action of a state. @param {number} s */
+  _error(s) {
+    const errors = this.app.shown()?.stderr;
+    const actions = this.app.info?.actions.length ?? 0;
+    let most = 0;
+    if (errors) for (let a = 0; a < actions; a++) most = Math.max(most, errors[s * actions + a]);
+    return most;
+  }
+
+  /** A dashed ring, wider where less is known. @param {number} s @param {number} x @param {number} y @param {number} r */
+  _ring(s, x, y, r) {
+    const error = this._error(s);
+    return error > 0.01 && svg("circle", { class: "ring", cx: x, cy: y, r: r + Math.min(0.15, 0.02 + error) });
+  }
 
   /** @param {KeyboardEvent} event */
   _key(event) {
     const info = this.app.info;
     const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
     if (!info || step === undefined) return;
-    const count = info.states.length;
-    this.app.select(((this.app.state.select ?? -step) + step + count) % count);
+    const shown = info.states.map((_, s) => s).filter((s) => this._at(s) !== null && !info.absorbing.has(s));
+    const now = shown.indexOf(this.app.state.select ?? -1);
+    this.app.select(shown[now < 0 ? 0 : (now + step + shown.length) % shown.length]);
     event.preventDefault();
   }
 
@@ -37,6 +73,12 @@ export class CardsView extends Drawing {
   /** @param {App} app */
   constructor(app) {
     super(app, "cards");
+    /** @type {Map<number, number[]>} */ this.spots = new Map();
+  }
+
+  /** @param {number} s */
+  _at(s) {
+    return this.spots.get(s) ?? null;
   }
 
   draw() {
@@ -48,32 +90,37 @@ export class CardsView extends Drawing {
     const other = app.state.against ? app.against() : null;
     const parts = [];
     const hard = rows.filter((row) => row.startsWith("hard")).length;
-    this.element.setAttribute("viewBox", `-2 -1.5 25.2 ${0.95 * hard + 1.8}`);
-    for (const left of [0, 13]) {
+    const second = 12.4;
+    this.spots.clear();
+    this.element.setAttribute("viewBox", `-2.2 -1.5 ${second + 12.4} ${0.95 * hard + 1.6}`);
+    for (const left of [0, second]) {
       for (let d = 0; d < 10; d++) parts.push(svg("text", { class: "head", x: left + d + 0.5, y: -0.2 }, d ? d + 1 : "A"));
-      parts.push(svg("text", { class: "head", x: left + 5, y: -0.85 }, "share of hit, by the dealer’s card"));
+      parts.push(svg("text", { class: "head", x: left + 5, y: -0.85 }, other ? "apart, in percent, by dealer’s card" : "percent that hit, by dealer’s card"));
     }
     rows.forEach((row, r) => {
-      const left = r < hard ? 0 : 13;
+      const left = r < hard ? 0 : second;
       const y = 0.95 * (r < hard ? r : r - hard);
       parts.push(svg("text", { class: "side", x: left - 0.2, y: y + 0.6 }, row));
       chart[r].forEach((s, column) => {
         if (s < 0) return;
         const d = left + column;
+        const error = this._error(s);
+        this.spots.set(s, [d + 0.5, y + 0.46]);
         const hit = shown.policy.policy[s * 2 + 1];
         const apart = other ? variation(shown.policy.policy, other.policy.policy, s, 2) : 0;
         const group = svg("g", this._pick(s),
           svg("title", {}, `${info.states[s]}: ${app.describe(s)}`),
           svg("rect", { class: "card", x: d + 0.03, y: y + 0.02, width: 0.94, height: 0.89, rx: 0.06 }),
           svg("rect", { class: "hit", x: d + 0.03, y: y + 0.02, width: 0.94 * hit, height: 0.89, rx: 0.06 }),
-          svg("text", { x: d + 0.5, y: y + 0.58 }, other ? percent(apart) : percent(hit)));
+          other && svg("rect", { class: "difference", x: d + 0.03, y: y + 0.02, width: 0.94, height: 0.89, rx: 0.06, "fill-opacity": apart }),
+          error > 0.01 && svg("line", { class: "spread", x1: d + 0.03 + 0.94 * Math.max(0, hit - error), x2: d + 0.03 + 0.94 * Math.min(1, hit + error), y1: y + 0.84, y2: y + 0.84 }),
+          svg("text", { x: d + 0.5, y: y + 0.6 }, Math.round(100 * (other ? apart : hit))));
         if (isEven(info, shown.policy.policy, s)) group.append(svg("path", { class: "even", d: `M${d + 0.87} ${y + 0.06}l.08 .08l-.08 .08l-.08 -.08z` }));
         if (app.state.select === s) group.append(svg("rect", { class: "select", x: d + 0.02, y: y + 0.01, width: 0.96, height: 0.91, rx: 0.06 }));
         parts.push(group);
       });
     });
-    this.element.classList.toggle("stale", app.stale);
-    this.element.replaceChildren(...parts);
+    this._show(parts);
   }
 }
 
@@ -84,6 +131,12 @@ export class RoadsView extends Drawing {
     super(app, "roads");
   }
 
+  /** @param {number} s */
+  _at(s) {
+    const { nodes, place } = this.app.info?.picture ?? { nodes: [], place: [] };
+    return nodes[place[s]] ?? null;
+  }
+
   draw() {
     const { app } = this;
     const info = app.info;
@@ -92,12 +145,15 @@ export class RoadsView extends Drawing {
     const { nodes, edges, roads, place, marks, labels, width, height } = info.picture;
     const { policy, occupancy } = shown.policy;
     const actions = info.actions.length;
+    const other = app.state.against ? app.against() : null;
     const flow = new Float32Array(edges.length);
+    const apart = new Float32Array(nodes.length);
     const seen = new Float32Array(nodes.length);
     const out = new Float32Array(nodes.length);
     place.forEach((at, s) => {
       seen[at] += occupancy[s];
       if (info.absorbing.has(s)) return;
+      if (other) apart[at] += occupancy[s] * variation(policy, other.policy.policy, s, actions);
       roads[at].forEach((edge, a) => {
         flow[edge] += occupancy[s] * policy[s * actions + a];
         out[at] += occupancy[s] * policy[s * actions + a];
@@ -124,15 +180,18 @@ export class RoadsView extends Drawing {
       states.sort((a, b) => occupancy[b] - occupancy[a]);
       const chosen = app.state.select !== null && place[app.state.select] === at;
       parts.push(svg("g", states.length ? this._pick(states[0]) : {},
-        svg("title", {}, `${labels[at]} ${marks[at]}: ${seen[at].toFixed(2)} visits`),
+        svg("title", {}, `${labels[at]} ${marks[at]}: ${seen[at].toFixed(2)} visits${other ? `, ${percent(apart[at] / (seen[at] || 1))} apart` : ""}`),
         svg("circle", { class: `place at-${marks[at]}`, cx: x, cy: y, r: 0.19 }),
-        marks[at] !== "goal" && svg("circle", { class: "visits", cx: x, cy: y, r: 0.19, "fill-opacity": 0.75 * seen[at] / most }),
+        marks[at] !== "goal" && !other && svg("circle", { class: "visits", cx: x, cy: y, r: 0.19, "fill-opacity": 0.75 * seen[at] / most }),
+        other && svg("circle", { class: "difference", cx: x, cy: y, r: 0.19, "fill-opacity": Math.min(1, apart[at] / (seen[at] || 1)) }),
+        states.length > 0 && this._ring(states[0], x, y, 0.19),
+        states.some((s) => isEven(info, policy, s)) && svg("path", { class: "even", d: `M${x - 0.2} ${y - 0.27}l.07 .07l-.07 .07l-.07 -.07z` }),
         marks[at] === "spare" && svg("circle", { class: "spare", cx: x + 0.17, cy: y - 0.17, r: 0.06 }),
-        (marks[at] === "start" || marks[at] === "goal") && svg("text", { class: "mark", x, y: y + 0.36 }, marks[at]),
+        svg("text", { class: "mark", x, y: y + 0.35 }, marks[at] === "start" || marks[at] === "goal" ? marks[at] : ""),
+        svg("text", { class: "mark soft inside", x, y: y + 0.04 }, labels[at].replace(/^la?/, "").replace("a", "·")),
         chosen && svg("circle", { class: "select", cx: x, cy: y, r: 0.22 })));
     });
-    this.element.classList.toggle("stale", app.stale);
-    this.element.replaceChildren(...parts);
+    this._show(parts);
   }
 }
 
@@ -143,6 +202,12 @@ export class GraphView extends Drawing {
     super(app, "graph");
   }
 
+  /** @param {number} s */
+  _at(s) {
+    const nodes = this.app.info?.picture.nodes ?? [];
+    return nodes[s] ? [nodes[s][0] * 1.9, nodes[s][1] * (nodes.length > 60 ? 0.7 : 1.1)] : null;
+  }
+
   draw() {
     const { app } = this;
     const info = app.info;
@@ -151,11 +216,12 @@ export class GraphView extends Drawing {
     const { nodes, width, height, edges } = info.picture;
     const { policy, occupancy } = shown.policy;
     const actions = info.actions.length;
+    const other = app.state.against ? app.against() : null;
+    const at = (/** @type {number} */ s) => /** @type {number[]} */ (this._at(s));
     const [gx, gy] = [1.9, nodes.length > 60 ? 0.7 : 1.1];
     const flow = this._flows(policy);
     const most = Math.max(...occupancy, 1e-9);
     this.element.setAttribute("viewBox", `-1 -1 ${width * gx + 2} ${height * gy + 2}`);
-    const at = (/** @type {number} */ s) => [nodes[s][0] * gx, nodes[s][1] * gy];
     const parts = edges.map(([a, b]) => {
       const share = flow.get(`${a},${b}`) ?? 0;
       const [[x1, y1], [x2, y2]] = [at(a), at(b)];
@@ -166,18 +232,19 @@ export class GraphView extends Drawing {
     });
     nodes.forEach((_, s) => {
       const [x, y] = at(s);
-      const best = info.absorbing.has(s) ? "" : info.actions[argmax(policy, s * actions, actions)];
+      const best = info.absorbing.has(s) ? "" : actionName(info, s, argmax(policy, s * actions, actions));
       parts.push(svg("g", this._pick(s),
         svg("title", {}, `${info.states[s]}: ${app.describe(s)}`),
         svg("circle", { class: `place ${info.absorbing.has(s) ? "end" : ""}`, cx: x, cy: y, r: 0.26 }),
-        !info.absorbing.has(s) && svg("circle", { class: "visits", cx: x, cy: y, r: 0.26, "fill-opacity": 0.7 * occupancy[s] / most }),
+        other && !info.absorbing.has(s) && svg("circle", { class: "difference", cx: x, cy: y, r: 0.26, "fill-opacity": variation(policy, other.policy.policy, s, actions) }),
+        this._ring(s, x, y, 0.26),
+        !info.absorbing.has(s) && !other && svg("circle", { class: "visits", cx: x, cy: y, r: 0.26, "fill-opacity": 0.7 * occupancy[s] / most }),
         isEven(info, policy, s) && svg("path", { class: "even", d: `M${x + 0.26} ${y - 0.34}l.09 .09l-.09 .09l-.09 -.09z` }),
         app.state.select === s && svg("circle", { class: "select", cx: x, cy: y, r: 0.3 }),
         nodes.length <= 40 && svg("text", { class: "mark", x, y: y + 0.47 }, info.states[s].slice(0, 14)),
         nodes.length <= 40 && best && svg("text", { class: "mark soft", x, y: y + 0.66 }, `${best.slice(0, 12)} ${percent(Math.max(...policy.subarray(s * actions, (s + 1) * actions)))}`)));
     });
-    this.element.classList.toggle("stale", app.stale);
-    this.element.replaceChildren(...parts);
+    this._show(parts);
   }
 
   /** @param {Float32Array} policy @returns {Map<string, number>} the probability of each transition under the policy */

@@ -44,7 +44,8 @@ export class Slider {
   }
 
   draw() {
-    const { path, answer } = this.app.data;
+    const { path } = this.app.data;
+    const answer = this.app.here().answer;
     this.input.disabled = !path;
     const { scale } = this.app.state;
     this.value.textContent = `× ${fmt(scale)}`;
@@ -57,7 +58,7 @@ export class Slider {
     const given = this.app.state.given.length ? this.app.data.given : null;
     if (given) {
       this._facts(given.executed.returned, null, given.log_evidence, given.log_evidence_stderr, given.posterior_entropy, true);
-    } else if (scale === 1 && answer) {
+    } else if (answer && (scale === 1 || !answer.draft)) {
       this._facts(answer.executed.returned, null, answer.log_evidence, answer.log_evidence_stderr, answer.posterior_entropy, true);
     } else if (now) this._facts(now.returned, now.returned_stderr, now.log_evidence, now.log_evidence_stderr, now.entropy, now.computed);
     else replace(this.facts, h("span", { class: "soft" }, "the path is being computed"));

@@ -1,7 +1,10 @@
 // @ts-check
 /** Pictures, files and a program to take away. */
 
+import { npz } from "../model/npz.js";
+import { program } from "../model/program.js";
 import { h, replace } from "./dom.js";
+import { download, drawnList, pictureOf, rasterOf } from "./export.js";
 
 export class TakeAwayView {
   /** @param {import("../app.js").App} app */
@@ -10,27 +13,50 @@ export class TakeAwayView {
     this.element = h("div", { class: "panel" });
     this.note = h("p", { class: "soft", role: "status" });
     this.name = "explored";
+    this.what = "picture";
   }
 
   draw() {
     const { app } = this;
-    const code = snippet(app);
+    const code = program(app);
+    const sources = this._sources();
+    if (!(this.what in sources)) this.what = "picture";
+    const button = (/** @type {string} */ id, /** @type {string} */ title, /** @type {() => any} */ action) =>
+      h("button", { id, onclick: () => this._try(action) }, title);
     replace(this.element,
       h("h2", {}, "Take away"),
       h("div", { class: "row" },
-        h("button", { id: "svg", onclick: () => this._try(() => this.svg()) }, "Picture as SVG"),
-        h("button", { id: "png", onclick: () => this._try(() => this.png()) }, "as PNG"),
-        h("button", { id: "json", onclick: () => this._try(() => this.policy()) }, "Policy as JSON")),
+        h("label", { class: "wide" }, "View ", h("select", { id: "what", onchange: (/** @type {any} */ event) => { this.what = event.target.value; } },
+          Object.keys(sources).map((name) => h("option", { value: name, selected: name === this.what }, name)))),
+        button("svg", "SVG", () => this.svg()), button("png", "PNG", () => this.png())),
+      h("div", { class: "row" }, "Policy ", button("npz", ".npz", () => this.archive()), button("json", "JSON", () => this.policy())),
+      h("p", { class: "soft" }, "The .npz is a policy file: polinfer certify PROBLEM --policy policy.npz"),
       h("div", { class: "row" },
-        h("label", { class: "wide" }, "Run folder ", h("input", { type: "text", value: this.name, maxlength: 64, id: "folder", oninput: (/** @type {any} */ event) => { this.name = event.target.value; } })),
+        h("label", { class: "wide" }, "Run folder ", h("input", { type: "text", value: this.name, maxlength: 64, id: "folder", disabled: !app.client.live, oninput: (/** @type {any} */ event) => { this.name = event.target.value; } })),
         h("button", { id: "save", disabled: !app.client.live, onclick: () => this._try(() => this.save()) }, "Save")),
-      h("p", { class: "soft" }, "For polinfer.load and polinfer report; it is written beside what the server was started on."),
+      h("p", { class: "soft" }, app.client.live ? "For polinfer.load and polinfer report; written beside what the server was started on." : "This page is a report; polinfer explore saves run folders."),
       this.note,
       h("h3", {}, "In Python"),
       h("pre", { id: "snippet", tabindex: 0 }, code),
       h("div", { class: "row" },
-        h("button", { onclick: () => this._try(async () => { await navigator.clipboard.writeText(code); return "Copied."; }) }, "Copy"),
-        h("button", { onclick: () => this._try(async () => { await navigator.clipboard.writeText(location.href); return "The address holds what you see; it opens on this machine while the server runs."; }) }, "Copy the address")));
+        button("copy", "Copy", async () => { await navigator.clipboard.writeText(code); return "Copied."; }),
+        button("copy-address", "Copy the address", async () => { await navigator.clipboard.writeText(location.href); return "The address holds what you see; it opens on this machine while the server runs."; })));
+  }
+
+  /** The views that are there to export. @returns {Object<string, () => SVGElement>} */
+  _sources() {
+    const { app } = this;
+    const picture = app.picture?.element;
+    /** @type {Object<string, () => SVGElement>} */
+    const found = { picture: () => (picture instanceof SVGElement ? picture : drawnList(app.picture)) };
+    if (app.data.path) found["reward scales"] = () => /** @type {any} */ (app.slider).chart;
+    if (app.views?.watch.returns.length) found["returns of episodes"] = () => app.views?.watch.chart;
+    if (app.views?.compare.curve.length > 1) found["learning curve"] = () => app.views?.compare.chart;
+    if (app.here().certificate) {
+      const bounds = app.views?.judge.bounds(app.here().certificate);
+      if (bounds) found["log Z and its bounds"] = () => bounds;
+    }
+    return found;
   }
 
   /** @param {() => Promise<string|void>|string|void} action */
@@ -49,10 +75,15 @@ export class TakeAwayView {
     return `Saved as ${name}. In Python: polinfer.load("${name}")`;
   }
 
-  policy() {
+  _shown() {
     const { info } = this.app;
     const shown = this.app.shown();
     if (!info || !shown) throw new Error("There is no answer yet.");
+    return { info, shown };
+  }
+
+  policy() {
+    const { info, shown } = this._shown();
     const count = info.actions.length;
     const rows = info.states.map((state, s) => ({
       state, visits: shown.policy.occupancy[s],
@@ -62,87 +93,38 @@ export class TakeAwayView {
     download("policy.json", new Blob([JSON.stringify(record, null, 1)], { type: "application/json" }));
   }
 
-  /** The picture with its colours written out, so that it looks the same anywhere. */
-  _text() {
-    const source = this.app.picture?.element;
-    if (!(source instanceof SVGElement)) throw new Error("The list is no picture; choose Picture above it.");
-    const copy = /** @type {SVGElement} */ (source.cloneNode(true));
-    const styles = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-size", "font-family", "font-weight", "text-anchor"];
-    const [from, to] = [source.querySelectorAll("*"), copy.querySelectorAll("*")];
-    from.forEach((element, i) => {
-      const style = getComputedStyle(element);
-      for (const name of styles) to[i].setAttribute(name, style.getPropertyValue(name));
-    });
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    for (const name of ["class", "tabindex", "role"]) copy.removeAttribute(name);
-    const [x, y, w, t] = (source.getAttribute("viewBox") ?? "0 0 1 1").split(" ").map(Number);
-    const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [name, value] of Object.entries({ x, y, width: w, height: t, fill: getComputedStyle(document.body).backgroundColor })) ground.setAttribute(name, String(value));
-    copy.prepend(ground);
-    const wide = 1200;
-    copy.setAttribute("width", String(wide));
-    copy.setAttribute("height", String(Math.round((wide * t) / w)));
-    return { text: new XMLSerializer().serializeToString(copy), wide, tall: Math.round((wide * t) / w) };
+  /** What is shown, for NumPy: probabilities whose rows sum to one, and what is known beside them. */
+  archive() {
+    const { info, shown } = this._shown();
+    const { state } = this.app;
+    const [states, actions] = [info.states.length, info.actions.length];
+    const policy = Float64Array.from(shown.policy.policy);
+    for (let s = 0; s < states; s++) {
+      const sum = policy.subarray(s * actions, (s + 1) * actions).reduce((a, b) => a + b, 0);
+      for (let a = 0; a < actions; a++) policy[s * actions + a] /= sum || 1;
+    }
+    const answer = state.shown !== "posterior" ? null : state.given.length ? this.app.data.given : this.app.here().answer;
+    /** @type {Object<string, import("../model/npz.js").Column>} */
+    const columns = {
+      policy: { dtype: "<f8", shape: [states, actions], values: policy },
+      visits: { dtype: "<f8", shape: [states], values: shown.policy.occupancy },
+      states: info.states,
+      actions: info.actions,
+      shown: [shown.label],
+      reward_scale: { dtype: "<f8", shape: [1], values: [(state.problem?.reward_scale ?? 1) * state.scale] },
+      given: { dtype: "<i4", shape: [state.given.length, 2], values: state.given.flat() },
+    };
+    if (shown.stderr) columns.stderr = { dtype: "<f8", shape: [states, actions], values: shown.stderr };
+    if (answer?.drawn) columns.drawn_policies = { dtype: "<i4", shape: [answer.draws, states], values: answer.drawn };
+    if (answer && answer.log_evidence !== null) columns.log_evidence = { dtype: "<f8", shape: [1], values: [answer.log_evidence] };
+    download("policy.npz", new Blob([npz(columns)], { type: "application/zip" }));
   }
 
   svg() {
-    download("policy.svg", new Blob([this._text().text], { type: "image/svg+xml" }));
+    download(`${this.what.replaceAll(" ", "-")}.svg`, new Blob([pictureOf(this._sources()[this.what]()).text], { type: "image/svg+xml" }));
   }
 
   async png() {
-    const { text, wide, tall } = this._text();
-    const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-    const image = new Image();
-    image.src = address;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [wide, tall];
-    canvas.getContext("2d")?.drawImage(image, 0, 0, wide, tall);
-    URL.revokeObjectURL(address);
-    const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-    download("policy.png", /** @type {Blob} */ (blob));
+    download(`${this.what.replaceAll(" ", "-")}.png`, await rasterOf(pictureOf(this._sources()[this.what]())));
   }
-}
-
-/** @param {string} name @param {Blob} blob */
-export function download(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-/** The program that computes what is shown. @param {import("../app.js").App} app */
-export function snippet(app) {
-  const { state, info, data } = app;
-  const problem = /** @type {any} */ (state.problem) ?? {};
-  const scale = (problem.reward_scale ?? 1) * state.scale;
-  const number = (/** @type {number} */ value) => String(Number(value.toPrecision(6)));
-  /** @type {string[]} */ const options = [];
-  if (problem.type === "grid") {
-    options.push(`map=${JSON.stringify(problem.map)}`);
-    for (const name of ["success_prob", "horizon", "gravel_reward", "goal_reward", "swamp_reward", "step_reward"])
-      if (problem[name] !== undefined) options.push(`${name}=${number(problem[name])}`);
-  } else if (problem.horizon) options.push(`horizon=${problem.horizon}`);
-  if (scale !== 1) options.push(`reward_scale=${number(scale)}`);
-  const lines = ["import polinfer", ""];
-  if (problem.type === "opened") lines.push('mdp = ...  # the problem that was opened');
-  else {
-    const name = problem.type === "grid" ? "gridworld" : problem.name;
-    const long = options.join(", ").length > 50;
-    lines.push(long ? `mdp = polinfer.make(\n    ${JSON.stringify(name)},\n    ${options.join(",\n    ")},\n)` : `mdp = polinfer.make(${[JSON.stringify(name), ...options].join(", ")})`);
-  }
-  lines.push("posterior = polinfer.infer(mdp)");
-  if (state.given.length) {
-    lines.push("table = posterior.view", "prior = table.prior.copy()");
-    for (const [s, a] of state.given) lines.push(`prior[${s}] = [${info?.actions.map((_, i) => Number(i === a)).join(", ")}]`);
-    lines.push("posterior = polinfer.infer(table.with_problem(prior=prior))  # given these choices");
-  }
-  if (state.select !== null && info?.states[state.select]) {
-    lines.push(`state = posterior.states[${state.select}]  # ${info.states[state.select]}`, "for name, p in zip(mdp.action_names, posterior.action_probs(state)):", '    print(f"{name:8} {p:.3f}")');
-  }
-  lines.push("print(polinfer.certify(posterior).verdict)");
-  if (data.answer?.draft) lines.push("# the page still shows its first, rougher answer");
-  return lines.join("\n");
 }

@@ -2,7 +2,7 @@
 /** Episodes, animated: one policy an episode, or an action drawn at every step. */
 
 import { play } from "../model/episodes.js";
-import { fmt } from "../model/shown.js";
+import { actionName, fmt } from "../model/shown.js";
 import { h, replace, svg } from "./dom.js";
 
 export class WatchView {
@@ -48,27 +48,36 @@ export class WatchView {
     replace(this.element,
       h("h2", {}, "Watch it act"),
       h("div", { class: "row" }, mode("thompson", "one policy an episode (Thompson)"), mode("stepwise", "an action at every step")),
-      !whole && h("p", { class: "soft" }, "Whole policies can be drawn from the posterior at reward scale 1 only."),
+      !whole && h("p", { class: "soft" }, this._why()),
       h("div", { class: "row" },
         h("button", { class: "main", id: "play", onclick: () => this.toggle() }, this.playing ? "❚❚ Pause" : "▶ Play"),
-        h("button", { onclick: () => this.step() }, "Step"),
-        h("button", { onclick: () => this.many(100) }, "+100 episodes"),
-        h("button", { onclick: () => { this.signature = ""; this.draw(); this._show(); } }, "Reset")),
+        h("button", { id: "step", onclick: () => this.step() }, "Step"),
+        h("button", { id: "many", onclick: () => this.many(100) }, "+100 episodes"),
+        h("button", { id: "reset", onclick: () => { this.signature = ""; this.draw(); this._show(); } }, "Reset")),
       h("div", { class: "row" },
-        h("label", {}, "Speed ", h("input", { type: "range", min: 1, max: 30, value: this.speed, "aria-label": "Steps a second",
+        h("label", {}, "Speed ", h("input", { type: "range", id: "speed", min: 1, max: 60, value: this.speed, "aria-label": "Steps a second",
           oninput: (/** @type {any} */ event) => { this.speed = Number(event.target.value); } })),
-        h("label", {}, "Seed ", h("input", { type: "number", min: 0, max: 99999, value: app.state.seed, class: "short",
+        h("label", {}, "Seed ", h("input", { type: "number", id: "seed", min: 0, max: 99999, value: app.state.seed, class: "short",
           onchange: (/** @type {any} */ event) => app.set({ seed: Math.max(0, Math.floor(Number(event.target.value)) || 0) }) }))),
       this.log, this.chart, this.facts);
     this._histogram();
     this._show();
   }
 
+  /** Why no whole policy can be drawn. */
+  _why() {
+    const { app } = this;
+    if (app.state.shown !== "posterior") return "Whole policies are drawn from the posterior only.";
+    if (app.here().answer || !app.client.live) return "Of this answer there are no whole policies, only action probabilities.";
+    return app.failed.draft || "policies are being drawn at this reward scale …";
+  }
+
   _draws() {
     const { state, data } = this.app;
     if (state.shown !== "posterior") return null;
     if (state.given.length) return data.given?.drawn ? data.given : null;
-    return state.scale === 1 && data.answer?.drawn ? data.answer : null;
+    const answer = this.app.here().answer;
+    return answer?.drawn ? answer : null;
   }
 
   _begin() {
@@ -143,7 +152,7 @@ export class WatchView {
     app.picture?.agentAt(now, before);
     const last = this.at ? episode.steps[this.at - 1] : null;
     const words = [`Episode ${this.number + 1} (seed ${app.state.seed}${episode.member >= 0 ? `, policy ${episode.member}` : ""}), step ${this.at}: ${app.info.states[now]}.`];
-    if (last) words.push(`Went ${app.info.actions[last.action]}, earned ${fmt(last.reward, 3)}; ${fmt(last.total, 3)} so far.`);
+    if (last) words.push(`Chose ${actionName(app.info, last.state, last.action)}, earned ${fmt(last.reward, 3)}; ${fmt(last.total, 3)} so far.`);
     if (this.at === episode.steps.length) words.push(`Over: ${this._ending(episode.last)}.`);
     replace(this.log, words.join(" "));
   }
