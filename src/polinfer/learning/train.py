@@ -23,6 +23,7 @@ from polinfer.smc.compiled import run_sweep
 from polinfer.smc.lineage import lineages
 from polinfer.smc.proposal import NetworkProposal, Proposal, ShiftedProposal, TableProposal, log_proposal_of
 from polinfer.smc.record import Sweep
+from polinfer.smc.resampling import MANY
 from polinfer.smc.weights import NEEDS_TABLE, Weighed, draw_fill, make_weigher
 
 _LEAST = 1e-30  # probability that a start may give a legal action
@@ -207,5 +208,8 @@ def make_proposal(seed: int, mdp: MDP, config: TrainConfig, start: NDArray[Any] 
 
 def unique_ancestors(sweep: Sweep) -> Array:
     """Return how many particles of the first step have descendants at the end."""
-    count = sweep.ancestor.shape[1]
-    return (lineages(sweep)[0][:, None] == jnp.arange(count)).any(axis=0).sum()
+    count, first = sweep.ancestor.shape[1], lineages(sweep)[0]
+    if count > MANY:
+        line = jnp.sort(first)
+        return 1 + (line[1:] != line[:-1]).sum()
+    return (first[:, None] == jnp.arange(count)).any(axis=0).sum()

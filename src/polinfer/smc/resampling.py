@@ -11,6 +11,9 @@ from jax.scipy.special import logsumexp
 
 from polinfer.smc.config import ResamplingScheme, SweepConfig
 
+MANY = 256
+"""Particles from which on comparing each with each costs more than searching or sorting."""
+
 
 def effective_sample_size(log_weight: Array) -> Array:
     """Return ``(sum w)^2 / sum w^2`` of the weights ``[N]``, in particles."""
@@ -41,7 +44,7 @@ def choose_ancestors(uniform: Array, log_weight: Array, last: Array, config: Swe
 def pick_ancestors(uniform: Array, log_weight: Array, scheme: ResamplingScheme) -> Array:
     """Return N ancestors ``[N] int32``, drawn in proportion to the weights.
 
-    Comparison and sum are faster on CPU than a binary search at these sizes.
+    Few particles are compared with all sums, which is faster on CPU than a binary search; many are searched.
     """
     count = log_weight.shape[0]
     slots = jnp.arange(count, dtype=uniform.dtype)
@@ -51,5 +54,7 @@ def pick_ancestors(uniform: Array, log_weight: Array, scheme: ResamplingScheme) 
         "multinomial": uniform,
     }[scheme]
     cumulative = jnp.cumsum(jax.nn.softmax(log_weight))
+    if count > MANY:
+        return jnp.searchsorted(cumulative[:-1], position * cumulative[-1], side="right").astype(jnp.int32)
     inside = position[:, None] * cumulative[-1] >= cumulative[None, :-1]
     return inside.sum(axis=1).astype(jnp.int32)
