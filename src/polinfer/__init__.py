@@ -7,10 +7,10 @@ from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.comparison import Comparison, compare
 from polinfer.analysis.evaluation import Evaluation, evaluate
 from polinfer.analysis.explanation import Explanation, explain
+from polinfer.analysis.judgement import Verdict
 from polinfer.analysis.policy_certificate import PolicyCertificate, certify_policy
 from polinfer.analysis.reward_path import ScalePath, scale_path
 from polinfer.analysis.reward_scale import ScaleSuggestion, suggest_scale
-from polinfer.analysis.verdict import Verdict
 from polinfer.core.compiled_cache import keep_compiled_programs
 from polinfer.core.display import set_viewer as _set_viewer
 from polinfer.core.errors import PolinferError

@@ -25,8 +25,9 @@ from polinfer import (
     WakeConfig,
 )
 from polinfer.analysis import verdict
+from polinfer.analysis.another_run import by_another_start
 from polinfer.analysis.certificate import pareto_k
-from polinfer.analysis.verdict import _by_another_start, distance_to
+from polinfer.analysis.judgement import distance_to
 from polinfer.problems.encoded import EncodedView
 from polinfer.smc import as_simulator
 from polinfer.smc.proposal import TableProposal
@@ -212,7 +213,7 @@ def test_large_standard_errors_are_told_by_the_severity_of_a_finding() -> None:
     findings = polinfer.diagnose(doubtful)
     severe = [found.code for found in findings if found.severity is not polinfer.Severity.FACT]
     assert severe == ["wide-standard-errors"]
-    assert _by_another_start(doubtful, ARMS, findings, 0, "default").verdict is Verdict.CARE
+    assert by_another_start(doubtful, ARMS, findings, 0, "default").verdict is Verdict.CARE
 
 
 def test_verdicts_print_as_words() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 import polinfer
 from polinfer import Posterior, exact
+from polinfer.analysis.judgement import distance_to
 from polinfer.analysis.references import list_references, reference_for
-from polinfer.analysis.verdict import distance_to
 from polinfer.exact.enumeration import count_policies, decision_states
 from polinfer.smc.proposal import TableProposal
 

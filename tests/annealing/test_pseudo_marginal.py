@@ -13,7 +13,7 @@ import polinfer
 from exact.brute_force import Plain, Policy, random_plain
 from exact.brute_force import posterior as brute_force_posterior
 from polinfer import RolloutsConfig
-from polinfer.analysis.verdict import distance_to
+from polinfer.analysis.judgement import distance_to
 from polinfer.annealing import RolloutPosterior, pseudo_marginal
 from polinfer.core.errors import PolinferError
 

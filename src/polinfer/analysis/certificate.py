@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from polinfer.analysis.convergence import convergence
+from polinfer.analysis.judgement import Effort, Verdict, occupancy_of
 from polinfer.analysis.table_error import TableUncertainty
-from polinfer.analysis.verdict import Effort, Verdict, judge, occupancy_of, prove
+from polinfer.analysis.verdict import judge, prove
 from polinfer.core.display import viewer
 from polinfer.core.errors import PolinferError
 from polinfer.exact.solution import Floats

@@ -9,7 +9,7 @@ import numpy as np
 
 from polinfer import exact
 from polinfer.analysis.certificate import certify
-from polinfer.analysis.verdict import Effort, Verdict, mean_distance, policy_of
+from polinfer.analysis.judgement import Effort, Verdict, mean_distance, policy_of
 from polinfer.core.errors import PolinferError
 from polinfer.exact.bounds import class_mass
 from polinfer.exact.evaluation import check_policy

@@ -11,8 +11,8 @@ from polinfer import exact
 from polinfer.analysis.account import choices_of
 from polinfer.analysis.certificate import Certificate, certify, diagnose
 from polinfer.analysis.evaluation import Evaluation
+from polinfer.analysis.judgement import Effort
 from polinfer.analysis.reward_scale import Standing, standing_of
-from polinfer.analysis.verdict import Effort
 from polinfer.core.protocol import discount_of, has_prior
 from polinfer.methods import METHODS
 from polinfer.posterior.oracle import Oracle

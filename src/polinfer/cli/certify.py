@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from polinfer.analysis.certificate import Certificate, certify
+from polinfer.analysis.judgement import Effort
 from polinfer.analysis.policy_certificate import PolicyCertificate, certify_policy
 from polinfer.analysis.summary import certificate_record
-from polinfer.analysis.verdict import Effort
 from polinfer.cli.output import OutputFlags, print_json, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.errors import PolinferError

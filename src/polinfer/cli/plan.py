@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import tyro
 
 from polinfer.analysis.evaluation import Mode, evaluate
+from polinfer.analysis.judgement import Effort
 from polinfer.analysis.reward_scale import FLAT, HALF_WAY, PEAKED, scale_record, suggest_scale
 from polinfer.analysis.summary import summarise
-from polinfer.analysis.verdict import Effort
 from polinfer.cli.flags import config_of_flags, flags_of
 from polinfer.cli.interrupt import interruptible
 from polinfer.cli.output import OutputFlags, print_json, progress_bar, remarks, tables

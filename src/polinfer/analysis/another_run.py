@@ -1,0 +1,129 @@
+"""What other runs of annealing say about one: from another start, with more moves, from larger rewards.
+
+Log Z is only ever *under*estimated when a mode is missed, so a run that found less cannot refute one that
+found more, and the same start again would miss again whatever it misses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from polinfer.analysis.convergence import convergence
+from polinfer.analysis.judgement import (
+    TRUSTED,
+    Effort,
+    Judgement,
+    Verdict,
+    distance_to,
+    occupancy_of,
+    policy_of,
+)
+from polinfer.annealing import TemperedConfig, anneal
+from polinfer.methods import infer
+from polinfer.posterior.diagnostics import Diagnostic, Severity
+from polinfer.posterior.posterior import Posterior
+from polinfer.problems.tabular.table import TabularMDP
+
+_IMPRECISE = 1.2  # times the tolerance of log Z, beyond which annealing has not become precise
+_MIXED = 1.1  # R-hat, beyond which populations may not have mixed
+_ABOVE = 4.0  # times the reward scale, from which a check comes down
+
+
+def by_another_start(
+    posterior: Posterior, table: TabularMDP, findings: list[Diagnostic], seed: int, effort: Effort
+) -> Judgement:
+    """Judge annealing by its own errors and by a run with another seed that starts elsewhere."""
+    config, whole = posterior.config, posterior.policies
+    assert isinstance(config, TemperedConfig)
+    assert whole is not None
+    imprecise = whole.log_evidence_stderr > _IMPRECISE * config.evidence_tolerance
+    if imprecise or any(finding.severity is not Severity.FACT for finding in findings):
+        return Judgement(Verdict.CARE, "its standard errors are large", "use more policies, moves or rounds")
+    check_config = config if effort == "thorough" else _coarser(config)
+    other = replace(
+        check_config,
+        start="uniform" if config.start == "soft" else "soft",
+        rounds=config.rounds if effort == "thorough" else 2,
+    )
+    check = infer(table, other, seed=seed + 7_001 + posterior.seed)
+    assert check.policies is not None
+    ahead = check.policies.log_evidence - whole.log_evidence
+    noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
+    distance = distance_to(posterior, policy_of(check))
+    if ahead > 4 * noise + 0.1:
+        return Judgement(
+            Verdict.DISTRUST,
+            f"a run that started elsewhere found {ahead:.2f} nats more evidence",
+            "a mode was missed; use more policies and moves",
+            "run from another start",
+            distance,
+        )
+    mixing = convergence(posterior, occupancy_of(posterior))
+    mixed = mixing is None or mixing.r_hat <= _MIXED
+    if distance <= TRUSTED and mixed:
+        return Judgement(
+            Verdict.TRUST,
+            f"its standard errors are small, and a run from another start is {distance:.3f} away",
+            "",
+            "run from another start",
+            distance,
+        )
+    if distance > TRUSTED:
+        return _from_above(posterior, table, check_config, ahead, seed)
+    # Populations differ, and agree on average perhaps by chance.  Ask the same start again, with more moves.
+    assert mixing is not None
+    again = infer(table, replace(check_config, moves=2 * config.moves), seed=seed + 9_001 + posterior.seed)
+    distance = distance_to(posterior, policy_of(again))
+    state, action = mixing.worst
+    return Judgement(
+        Verdict.TRUST if distance <= TRUSTED else Verdict.CARE,
+        f"its populations differ (R-hat {mixing.r_hat:.2f}, most for {table.action_names[action]} in "
+        f"{table.state_names[state]}), and a run with twice the moves is {distance:.3f} away",
+        "" if distance <= TRUSTED else "use more policies and moves, or a smaller reward scale",
+        "run with twice the moves",
+        distance,
+    )
+
+
+def _from_above(
+    posterior: Posterior, table: TabularMDP, config: TemperedConfig, ahead: float, seed: int
+) -> Judgement:
+    """Judge annealing where the other start did not arrive: by a run that comes from the other end.
+
+    It begins where rewards count several times as much, at policies near the optimum, and goes down.  The
+    same start again would miss again whatever it misses.
+    """
+    whole = posterior.policies
+    assert whole is not None
+    path = anneal(table, config, scales=(1.0, _ABOVE), seed=seed + 9_001 + posterior.seed)
+    point = path.at(1.0)
+    distance = distance_to(posterior, point.policy)
+    more = point.log_evidence - whole.log_evidence
+    noise = float(np.hypot(point.log_evidence_stderr, whole.log_evidence_stderr))
+    missed = more > 4 * noise + 0.1
+    reason = (
+        f"a run from another start found {'less' if ahead < 0 else 'more'} evidence ({abs(ahead):.2f} nats), "
+        f"and one that came down from {_ABOVE:g} times the reward scale is {distance:.3f} away"
+    )
+    if missed:
+        reason += f", with {more:.2f} nats more"
+    sure = distance <= TRUSTED and abs(more) <= 4 * noise + 0.1 and ahead < 0
+    return Judgement(
+        Verdict.TRUST if sure else Verdict.DISTRUST if missed else Verdict.CARE,
+        reason,
+        "" if sure else "use more policies and moves, or a smaller reward scale",
+        "run from a larger reward scale",
+        distance,
+    )
+
+
+def _coarser(config: TemperedConfig) -> TemperedConfig:
+    """Return the settings of a run that only has to tell distances of 0.03 from smaller ones."""
+    return replace(
+        config,
+        tolerance=max(config.tolerance, TRUSTED / 3),
+        evidence_tolerance=max(config.evidence_tolerance, 0.1),
+        replicas=1,
+    )

@@ -1,0 +1,105 @@
+"""Whether annealing is judged rightly by what other runs say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polinfer
+from polinfer import Verdict
+from polinfer.analysis import another_run
+from polinfer.analysis.another_run import by_another_start
+from polinfer.analysis.convergence import Convergence
+from polinfer.posterior.posterior import Posterior
+
+TABLE = polinfer.tabulate(polinfer.make("gridworld/ablation"))
+SETTINGS = {"policies": 64, "islands": 4}
+
+
+@pytest.fixture(scope="module")
+def answer() -> Posterior:
+    return polinfer.infer(TABLE, "tempered", **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Posterior:
+    """An answer to larger rewards: what a run would be that got stuck at one policy."""
+    return polinfer.infer(polinfer.make("gridworld/ablation", reward_scale=8.0), "tempered", **SETTINGS)
+
+
+def judged(posterior: Posterior) -> Any:
+    return by_another_start(posterior, TABLE, polinfer.diagnose(posterior), 0, "default")
+
+
+def stuck(posterior: Posterior, less: float) -> Posterior:
+    assert posterior.policies is not None
+    whole = replace(posterior.policies, log_evidence=posterior.policies.log_evidence - less)
+    return replace(posterior, policies=whole)
+
+
+def test_a_run_from_another_start_that_agrees_is_trusted(answer: Posterior) -> None:
+    found = judged(answer)
+    assert found.verdict is Verdict.TRUST
+    assert found.known_from == "run from another start"
+    assert found.distance < 0.03
+
+
+def test_where_the_other_start_got_stuck_one_from_larger_rewards_decides(
+    answer: Posterior, elsewhere: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(another_run, "infer", lambda *_, **__: stuck(elsewhere, 50))
+    found = judged(answer)
+    assert found.verdict is Verdict.TRUST
+    assert found.known_from == "run from a larger reward scale"
+    assert found.distance < 0.03
+
+
+def test_an_answer_that_missed_a_mode_is_refuted_from_larger_rewards(
+    answer: Posterior, elsewhere: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even though the other start found still less, and the same start again would agree."""
+    monkeypatch.setattr(another_run, "infer", lambda *_, **__: stuck(answer, 50))
+    missed = replace(elsewhere, mdp=TABLE, view=TABLE, policies=stuck(answer, 5).policies)
+    found = judged(missed)
+    assert found.verdict is Verdict.DISTRUST
+    assert "nats more" in found.reason
+
+
+def test_more_evidence_from_another_start_refutes(answer: Posterior, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(another_run, "infer", lambda *_, **__: stuck(answer, -2))
+    found = judged(answer)
+    assert found.verdict is Verdict.DISTRUST
+    assert "2.00 nats more" in found.reason
+
+
+@pytest.mark.parametrize(("agrees", "verdict"), [(True, Verdict.TRUST), (False, Verdict.CARE)])
+def test_populations_that_differ_need_a_run_with_twice_the_moves(
+    agrees: bool,
+    verdict: Verdict,
+    answer: Posterior,
+    elsewhere: Posterior,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def run(_: object, config: Any, seed: int) -> Posterior:
+        asked.append(config.moves)
+        return answer if agrees or len(asked) == 1 else elsewhere
+
+    monkeypatch.setattr(another_run, "infer", run)
+    apart = Convergence(r_hat=1.3, worst_r_hat=1.8, worst=(0, 1), ess=12.0)
+    monkeypatch.setattr(another_run, "convergence", lambda *_: apart)
+    found = judged(answer)
+    assert asked[1] == 2 * asked[0]
+    assert found.verdict is verdict
+    assert "R-hat 1.30" in found.reason
+    assert TABLE.action_names[1] in found.reason
+    assert found.remedy == ("" if agrees else "use more policies and moves, or a smaller reward scale")
+
+
+def test_distances_are_by_the_occupancy_of_the_answer(answer: Posterior) -> None:
+    occupancy = another_run.occupancy_of(answer)
+    assert np.all(occupancy[TABLE.absorbing] == 0)
