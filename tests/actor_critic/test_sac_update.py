@@ -195,7 +195,7 @@ def compiled_agent(by_table: bool, autotune: bool, tau: float) -> tuple[SacAgent
     agent = SacAgent(slippery(features=FEATURES), config, by_table)
 
     def update(learner: Learner, batch: Experience, updates: Any) -> tuple[Learner, Any, Any]:
-        learner, loss, entropy = agent.learn(learner, batch, agent.bootstrap(learner.targets))
+        learner, _, loss, entropy = agent.learn(learner, batch, agent.bootstrap(learner.targets))
         return agent.move_targets(learner, updates), loss, entropy
 
     return agent, jax.jit(update)

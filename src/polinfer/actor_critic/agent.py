@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from polinfer.actor_critic.config import SacConfig
+from polinfer.actor_critic.passes import Pass, backward, forward
 from polinfer.actor_critic.replay import Experience
 from polinfer.core.protocol import MDP, State, discount_of, has_prior, log_prior_of
 from polinfer.problems.tabular.table import TabularMDP
@@ -31,6 +32,10 @@ class Learner(NamedTuple):
     targets: NetworkProposal  # likewise
     log_alpha: Array
     optimisers: dict[str, Any]  # of actor, critics and alpha
+
+
+Known = tuple[Pass, Pass] | None
+"""Actor and critics, evaluated in all states of a table: good until they change."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +70,14 @@ class SacAgent:
             optimisers={name: self._adam(name).init(part) for name, part in parts.items()},
         )
 
-    def behaviour(self, actor: NetworkProposal) -> Callable[[State], Array]:
+    def known(self, learner: Learner) -> Known:
+        """Evaluate actor and critics in all states of a table, for the updates to come; nothing elsewhere."""
+        return self._evaluate(learner) if self.by_table else None
+
+    def behaviour(self, actor: NetworkProposal, known: Known = None) -> Callable[[State], Array]:
         """Return the function from a state to ``pi(.|s)``."""
         if self.by_table:
-            rows = self._rows(actor)
+            rows = forward(actor, self._features).outputs if known is None else known[0].outputs
             return lambda state: jnp.exp(log_policy(rows[state], self.mdp.legal(state)))
         return lambda state: jnp.exp(log_policy(actor.logits(self.mdp.encode(state)), self.mdp.legal(state)))
 
@@ -79,51 +88,80 @@ class SacAgent:
         """
         table, config = self.mdp, self.config
         updates = max(1, config.target_every // config.steps_per_update)
-        if isinstance(table, TabularMDP) and table.num_states <= updates * config.batch:
-            rows = jax.vmap(self._rows)(targets).min(axis=0)
+        once = isinstance(table, TabularMDP) and table.num_states <= updates * config.batch
+        if self.by_table or once:
+            rows = self._each_critic(targets, self._features).outputs.min(axis=0)
             return lambda states: rows[states]
-        return lambda states: self._each_critic(targets, states).min(axis=0)
+        return lambda states: self._each_critic(targets, self._encode(states)).outputs.min(axis=0)
 
     def learn(
-        self, learner: Learner, batch: Experience, bootstrap: Callable[[State], Array]
-    ) -> tuple[Learner, Array, Array]:
-        """Make one update of all but the targets; return the critics' loss and the mean entropy, too."""
+        self, learner: Learner, batch: Experience, bootstrap: Callable[[State], Array], known: Known = None
+    ) -> tuple[Learner, Known, Array, Array]:
+        """Make one update of all but the targets; return what is known, the critics' loss and the mean entropy.
+
+        Rows are those of the batch, states before successors, or all states of a table with the
+        share of the batch that is in each.
+        """
         config = self.config
         alpha = jnp.exp(learner.log_alpha)
-        legal, legal_next = jax.vmap(self.mdp.legal)(batch.state), jax.vmap(self.mdp.legal)(batch.successor)
         taken = jax.nn.one_hot(batch.action, self.mdp.num_actions, dtype=jnp.float32)
+        size = config.batch
+        if self.by_table:
+            actor_pass, critic_pass = known or self._evaluate(learner)
+            features = self._features
+            states = later = jnp.arange(len(features))
+            # Products with ones and zeros: XLA on CPU makes loops of gathers and of their gradients.
+            now, then = (jax.nn.one_hot(of, len(states), dtype=jnp.float32) for of in (batch.state, batch.successor))
+            share = now.mean(axis=0)
+        else:
+            states, later = batch.state, batch.successor
+            features = self._encode(states)
+            # One product for states and successors.
+            actor_pass = forward(learner.actor, jnp.concatenate([features, self._encode(later)]))
+            critic_pass = self._each_critic(learner.critics, features)
+            share = jnp.full(size, 1 / size)
+        legal, legal_later = jax.vmap(self.mdp.legal)(states), jax.vmap(self.mdp.legal)(later)
 
-        log_next = self._log_policy(learner.actor, batch.successor, legal_next)
+        log_later = _log_policy(actor_pass.outputs[-len(share) :], legal_later)
+        paid = bootstrap(later) - alpha * (log_later - self._log_reference(later))
+        value = _expect(log_later, legal_later, paid)
         gamma = config.gamma * discount_of(self.mdp)
         goes_on = gamma * (1.0 - batch.terminated.astype(jnp.float32))
-        later = bootstrap(batch.successor) - alpha * (log_next - self._log_reference(batch.successor))
-        wanted = batch.reward + goes_on * _expect(log_next, legal_next, later)
+        wanted = batch.reward + goes_on * (then @ value if self.by_table else value)
 
-        def critic_loss(critics: NetworkProposal) -> Array:
-            guessed = (self._each_critic(critics, batch.state) * taken).sum(axis=-1)
-            return ((guessed - wanted) ** 2).mean(axis=-1).sum()
+        guessed = critic_pass.outputs if not self.by_table else now @ critic_pass.outputs  # [2, B, A]
+        error = (guessed * taken).sum(axis=-1) - wanted
+        loss = (error**2).mean(axis=-1).sum()
+        slope = (2 / size) * error[..., None] * taken
+        if self.by_table:
+            slope = now.T @ slope
+        critic_slope = jax.vmap(backward, in_axes=(0, None, 0, 0))(learner.critics, features, critic_pass, slope)
+        critics, critic_optimiser = self._descend("critics", learner.critics, critic_slope, learner)
+        critic_pass = self._each_critic(critics, features)
+        worth = critic_pass.outputs.min(axis=0)
 
-        loss, slope = jax.value_and_grad(critic_loss)(learner.critics)
-        critics, critic_optimiser = self._descend("critics", learner.critics, slope, learner)
-        worth = self._each_critic(critics, batch.state).min(axis=0)
+        first = jax.tree.map(lambda rows: rows[: len(share)], actor_pass)
 
-        def actor_loss(actor: NetworkProposal) -> tuple[Array, Array]:
-            log_pi = self._log_policy(actor, batch.state, legal)
+        def actor_loss(rows: Array) -> tuple[Array, Array]:
+            log_pi = _log_policy(rows, legal)
             entropy = -_expect(log_pi, legal, log_pi)
-            held = _expect(log_pi, legal, self._log_reference(batch.state)) if self._has_prior else 0.0
-            return (-_expect(log_pi, legal, worth) - alpha * (entropy + held)).mean(), entropy
+            held = _expect(log_pi, legal, self._log_reference(states)) if self._has_prior else 0.0
+            return (share * (-_expect(log_pi, legal, worth) - alpha * (entropy + held))).sum(), entropy
 
-        slope, entropy = jax.grad(actor_loss, has_aux=True)(learner.actor)
-        actor, actor_optimiser = self._descend("actor", learner.actor, slope, learner)
+        slope, entropy = jax.grad(actor_loss, has_aux=True)(first.outputs)
+        actor_slope = backward(learner.actor, features, first, slope)
+        actor, actor_optimiser = self._descend("actor", learner.actor, actor_slope, learner)
         log_alpha, alpha_optimiser = learner.log_alpha, learner.optimisers["alpha"]
         if config.autotune:
             kept = _TARGET_ENTROPY * jnp.log(legal.sum(axis=-1).astype(jnp.float32))
-            slope = alpha * (entropy - kept).mean()
-            log_alpha, alpha_optimiser = self._descend("alpha", learner.log_alpha, slope, learner)
+            change = alpha * (share * (entropy - kept)).sum()
+            log_alpha, alpha_optimiser = self._descend("alpha", learner.log_alpha, change, learner)
 
         optimisers = {"actor": actor_optimiser, "critics": critic_optimiser, "alpha": alpha_optimiser}
         after = Learner(actor, critics, learner.targets, log_alpha, optimisers)
-        return after, loss, entropy.mean()
+        # The critics were just evaluated for the actor's sake; the next update begins with these values.
+        known = (forward(actor, features), critic_pass) if self.by_table else None
+        return after, known, loss, (share * entropy).sum()
 
     def move_targets(self, learner: Learner, updates: Array) -> Learner:
         """Move the targets towards the critics if that is due after so many updates."""
@@ -149,24 +187,22 @@ class SacAgent:
         change, optimiser = self._adam(name).update(slope, learner.optimisers[name])
         return jax.tree.map(jnp.add, part, change), optimiser
 
-    def _rows(self, network: NetworkProposal) -> Array:
-        """Return the network's outputs in all states of the table, ``[S, A]``."""
-        table = self.mdp
-        assert isinstance(table, TabularMDP)
-        return jax.vmap(lambda state: network.logits(table.encode(state)))(jnp.arange(table.num_states))
+    def _evaluate(self, learner: Learner) -> tuple[Pass, Pass]:
+        return forward(learner.actor, self._features), self._each_critic(learner.critics, self._features)
 
-    def _values(self, network: NetworkProposal, states: State) -> Array:
-        """Return the network's outputs in a batch of states, ``[B, A]``."""
-        if self.by_table:
-            assert isinstance(self.mdp, TabularMDP)
-            # A product with ones and zeros: XLA on CPU makes a loop of a gather's gradient.
-            picked: Array = jax.nn.one_hot(states, self.mdp.num_states, dtype=jnp.float32)
-            return picked @ self._rows(network)
-        return jax.vmap(lambda state: network.logits(self.mdp.encode(state)))(states)
+    @property
+    def _features(self) -> Array:
+        """The features of all states of the table, ``[S, F]``."""
+        assert isinstance(self.mdp, TabularMDP)
+        return self._encode(jnp.arange(self.mdp.num_states))
 
-    def _each_critic(self, critics: NetworkProposal, states: State) -> Array:
-        """Return both critics' values, ``[2, B, A]``."""
-        return jax.vmap(self._values, in_axes=(0, None))(critics, states)
+    def _encode(self, states: State) -> Array:
+        features: Array = jax.vmap(self.mdp.encode)(states)
+        return features
+
+    def _each_critic(self, critics: NetworkProposal, features: Array) -> Pass:
+        """Evaluate both critics; every leaf is ``[2, ...]``."""
+        return jax.vmap(forward, in_axes=(0, None))(critics, features)
 
     @property
     def _has_prior(self) -> bool:
@@ -179,9 +215,10 @@ class SacAgent:
         log_prior = jax.vmap(lambda state: log_prior_of(self.mdp, state))(states)
         return jnp.where(jnp.isfinite(log_prior), log_prior, 0.0)
 
-    def _log_policy(self, actor: NetworkProposal, states: State, legal: Array) -> Array:
-        """Return ``log pi`` ``[B, A]``; zero where illegal, so that nothing times it is not a number."""
-        return jnp.where(legal, log_policy(self._values(actor, states), legal), 0.0)
+
+def _log_policy(logits: Array, legal: Array) -> Array:
+    """Return ``log pi`` ``[R, A]``; zero where illegal, so that nothing times it is not a number."""
+    return jnp.where(legal, log_policy(logits, legal), 0.0)
 
 
 def _expect(log_pi: Array, legal: Array, of: Array) -> Array:

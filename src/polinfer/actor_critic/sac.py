@@ -86,9 +86,9 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
         learning: bool, state: SacState, store: Array, stored: Array, first: Array, last: Array
     ) -> tuple[SacState, Array, SacMetrics]:
         def update(number: Array, carry: Any, bootstrap: Callable[[State], Array]) -> Any:
-            state, rows, sums = carry
+            state, known, rows, sums = carry
             words = derive_words(state.words, number)
-            probs_in = agent.behaviour(state.learner.actor) if learning else uniformly
+            probs_in = agent.behaviour(state.learner.actor, known) if learning else uniformly
             walk, new, ended = _act(mdp, config, packing, state.walk, words, probs_in)
             done = (number - first) * stride
             rows = jax.lax.dynamic_update_slice_in_dim(rows, new, done, axis=0)
@@ -98,9 +98,9 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
                 draw = derive_words(own, jnp.arange(config.batch))[0]
                 index = (draw % (stored + done + stride).astype(jnp.uint32)).astype(jnp.int32)
                 batch = jax.vmap(packing.unpack)(pick_rows(store, rows, index, stored))
-                learner, loss, entropy = agent.learn(learner, batch, bootstrap)
+                learner, known, loss, entropy = agent.learn(learner, batch, bootstrap, known)
             sums = sums + jnp.concatenate([ended, jnp.stack([entropy, loss])])
-            return SacState(learner, walk, state.words), rows, sums
+            return SacState(learner, walk, state.words), known, rows, sums
 
         def until_targets_move(progress: Any) -> Any:
             number, carry = progress
@@ -111,8 +111,9 @@ def make_sac_trainer(mdp: MDP, config: SacConfig, by_table: bool, block: int) ->
             state = state._replace(learner=agent.move_targets(state.learner, upto))
             return upto, (state, *others)
 
-        start = (first, (state, jnp.zeros((block, packing.width), jnp.int32), jnp.zeros(4)))
-        _, (state, rows, sums) = jax.lax.while_loop(lambda now: now[0] < last, until_targets_move, start)
+        known = agent.known(state.learner) if learning else None
+        start = (first, (state, known, jnp.zeros((block, packing.width), jnp.int32), jnp.zeros(4)))
+        _, (state, _, rows, sums) = jax.lax.while_loop(lambda now: now[0] < last, until_targets_move, start)
         episodes, gained, entropy, loss = sums
         count = (last - first).astype(jnp.float32)
         metrics = SacMetrics(
