@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polinfer
+from polinfer.actor_critic.fit import _groups
 from polinfer.runs.folder import infer_in_folder
 
 SETTINGS = {"steps": 120, "learning_starts": 20, "batch": 8, "width": 4, "depth": 1, "buffer": 70}
@@ -43,3 +44,12 @@ def test_five_seeds_go_on_where_they_were_stopped(tmp_path: Path) -> None:
         infer_in_folder(table, config, tmp_path / "half", seed=0, seeds=5, progress=stop)
     again = infer_in_folder(table, config, tmp_path / "half", seed=0, seeds=5, resume=True)
     np.testing.assert_array_equal(again.table_probs(), whole.table_probs())
+
+
+@pytest.mark.parametrize(
+    ("seeds", "sizes"), [(1, [1]), (3, [3]), (5, [3, 2]), (16, [8, 8]), (25, [7, 6, 6, 6])]
+)
+def test_groups_are_even_in_number_and_hold_every_seed_once(seeds: int, sizes: list[int]) -> None:
+    groups = _groups(seeds)
+    assert [len(range(seeds)[own]) for own in groups] == sizes
+    assert [seed for own in groups for seed in range(seeds)[own]] == list(range(seeds))

@@ -97,21 +97,23 @@ class SacAgent:
     def learn(
         self, learner: Learner, batch: Experience, bootstrap: Callable[[State], Array], known: Known = None
     ) -> tuple[Learner, Known, Array, Array]:
-        """Make one update of all but the targets; return what is known, the critics' loss and the mean entropy.
+        """Make one update of all but the targets; return what is known then, the critics' loss, the entropy.
 
         Rows are those of the batch, states before successors, or all states of a table with the
         share of the batch that is in each.
         """
         config = self.config
         alpha = jnp.exp(learner.log_alpha)
-        taken = jax.nn.one_hot(batch.action, self.mdp.num_actions, dtype=jnp.float32)
+        taken = _one_hot(batch.action, self.mdp.num_actions)
         size = config.batch
         if self.by_table:
             actor_pass, critic_pass = known or self._evaluate(learner)
             features = self._features
             states = later = jnp.arange(len(features))
             # Products with ones and zeros: XLA on CPU makes loops of gathers and of their gradients.
-            now, then = (jax.nn.one_hot(of, len(states), dtype=jnp.float32) for of in (batch.state, batch.successor))
+            now, then = (
+                jax.nn.one_hot(of, len(states), dtype=jnp.float32) for of in (batch.state, batch.successor)
+            )
             share = now.mean(axis=0)
         else:
             states, later = batch.state, batch.successor
@@ -135,7 +137,9 @@ class SacAgent:
         slope = (2 / size) * error[..., None] * taken
         if self.by_table:
             slope = now.T @ slope
-        critic_slope = jax.vmap(backward, in_axes=(0, None, 0, 0))(learner.critics, features, critic_pass, slope)
+        critic_slope = jax.vmap(backward, in_axes=(0, None, 0, 0))(
+            learner.critics, features, critic_pass, slope
+        )
         critics, critic_optimiser = self._descend("critics", learner.critics, critic_slope, learner)
         critic_pass = self._each_critic(critics, features)
         worth = critic_pass.outputs.min(axis=0)
@@ -219,6 +223,12 @@ class SacAgent:
 def _log_policy(logits: Array, legal: Array) -> Array:
     """Return ``log pi`` ``[R, A]``; zero where illegal, so that nothing times it is not a number."""
     return jnp.where(legal, log_policy(logits, legal), 0.0)
+
+
+def _one_hot(numbers: Array, count: int) -> Array:
+    """Return ones and zeros, ``[B, count]``."""
+    ones: Array = jax.nn.one_hot(numbers, count, dtype=jnp.float32)
+    return ones
 
 
 def _expect(log_pi: Array, legal: Array, of: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from polinfer.smc.proposal import NetworkProposal
 COLUMNS = tuple(name for name in SacMetrics._fields if name != "finite")
 _SEGMENTS = 100
 _SPLIT = 4  # seeds, from which on they are trained in two threads
+_TOGETHER = 8  # seeds of a group, at most
 _LONGEST = 10_000  # steps; the block that a segment fills stays in the processor's cache
 
 
@@ -210,9 +212,13 @@ def _block_size(config: SacConfig) -> int:
 
 
 def _groups(seeds: int) -> list[slice]:
-    """Split many seeds in two: operations this small leave all but one core idle, two threads do not."""
-    half = -(-seeds // 2)
-    return [slice(0, seeds)] if seeds < _SPLIT else [slice(0, half), slice(half, seeds)]
+    """Split many seeds in an even number of groups, for two threads: operations this small leave cores idle.
+
+    Groups are small enough for their networks and Adam's moments to stay in the second cache of a core.
+    """
+    count = 1 if seeds < _SPLIT else 2 * -(-seeds // (2 * _TOGETHER))
+    ends = np.cumsum([0, *map(len, np.array_split(np.arange(seeds), count))])
+    return [slice(int(first), int(last)) for first, last in pairwise(ends)]
 
 
 def _join(*parts: Array) -> Array:

@@ -1,7 +1,7 @@
 """Passes through a perceptron, forward and backward, in parts.
 
-Automatic differentiation would evaluate a network anew wherever it is used.  Here the activations of a forward
-pass are values: one pass serves acting, targets and losses, and may be kept until the weights change.
+Automatic differentiation would evaluate a network anew wherever it is used.  Here the activations of a
+forward pass are values: one pass serves acting, targets and losses, and is good until the weights change.
 """
 
 from __future__ import annotations
