@@ -196,7 +196,12 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
         Route("/api/save", save, methods=["POST"]),
         Route("/api/events", events),
     ]
-    inner: Any = Starlette(routes=routes)
+    handlers: Any = {
+        404: lambda request, error: reply(Refusal("there is no such address here"), 404),
+        405: lambda request, error: reply(Refusal("there is no such method at this address"), 405),
+    }
+    inner: Any = Starlette(routes=routes, exception_handlers=handlers)
+    inner.router.redirect_slashes = False
     return Guard(inner, token=token, host=host, port=port)
 
 
