@@ -1,4 +1,4 @@
-"""The explorer under many clients at once: does every request get an answer, how late, and in how much memory?
+"""The explorer under many clients: does every request get an answer, how late, and in how much memory?
 
     python studies/explorer_load.py [--clients 50] [--seconds 120] [--out runs/explorer_load.json]
 
