@@ -13,6 +13,7 @@ const LEGENDS = {
   grid: ["a beam is as long as the action is probable", DARKER, RING],
   map: ["an arrow is as wide as its share of the moves", DARKER, RING],
   graph: ["a line is as wide as the transition is probable", DARKER, RING],
+  courses: ["a bar is as long as it is probable to enrol; press a course to change the record", "the darker, the more often taken", "a dark line: standard error, longer is less sure"],
   cards: ["a cell is filled as far as hit is probable; the percentage is written", "", "a dark line: standard error, longer is less sure"],
 };
 
