@@ -13,7 +13,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Compiling is most of what tests do, and takes two thirds of the time with XLA's older code generator, whose
 # programs are about as fast, and less with no program cut into parts for threads.  Leaving out optimisations
-# takes another third off; `compile_fully` is for tests that run longer than they compile.
+# takes an eighth to a third off; `compile_fully` is for tests that run longer than they compile.
 # XLA_FLAGS="" JAX_DISABLE_MOST_OPTIMIZATIONS=false tests the programs that users get.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
