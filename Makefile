@@ -60,8 +60,9 @@ test: lint $(DOCS_INSTALLED)
 coverage: $(TEST_INSTALLED)
 	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term
 
+# These run longer than they compile.
 slow: $(TEST_INSTALLED)
-	$(BIN)/pytest -q -m slow
+	JAX_DISABLE_MOST_OPTIMIZATIONS=false $(BIN)/pytest -q -m slow
 
 docs: $(DOCS_INSTALLED)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
