@@ -41,7 +41,9 @@ def _explore(
     problem: Any, options: Exploration, identity: Callable[[Any], Any] | None, watcher: Progress | None
 ) -> TabularMDP:
     source: Source
-    ways = {"ways": MANY_WAYS} if options.markov == "ignore" else {}
+    ways = {}
+    if options.markov == "ignore":  # representatives are the draws then: more of these take more of those
+        ways["ways"] = max(MANY_WAYS, options.filled(isinstance(problem, MDP)).draws or 0)
     if isinstance(problem, MDP):
         if identity is not None:
             raise PolinferError("identity= is for simulators in plain Python; a JAX problem has identity()")
