@@ -42,8 +42,11 @@ def _explore(
 ) -> TabularMDP:
     source: Source
     ways = {}
-    if options.markov == "ignore":  # representatives are the draws then: more of these take more of those
-        ways["ways"] = max(MANY_WAYS, options.filled(isinstance(problem, MDP)).draws or 0)
+    if options.markov == "ignore":
+        # Representatives are the draws then: more of these take more of those.  Those of a compiled problem
+        # are the first that were met, not a sample, and more of them would only look more certain.
+        wanted = 0 if isinstance(problem, MDP) else options.filled(False).draws or 0
+        ways["ways"] = max(MANY_WAYS, wanted)
     if isinstance(problem, MDP):
         if identity is not None:
             raise PolinferError("identity= is for simulators in plain Python; a JAX problem has identity()")
