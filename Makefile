@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TEST_INSTALLED := $(VENV)/.installed-test
 DOCS_INSTALLED := $(VENV)/.installed-docs
+TSC := $(VENV)/npm/node_modules/.bin/tsc
 
-.PHONY: demo setup test lint coverage slow docs clean help
+.PHONY: demo setup test lint page-types coverage slow docs clean help
 
 help:
 	@echo "make demo      set up, plan on a built-in problem, leave pictures in runs/demo"
@@ -42,6 +43,14 @@ lint: $(TEST_INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory page-types
+
+# The page's JSDoc types; TypeScript is no part of the package, so its absence is said and no error.
+page-types:
+	@if test -x $(TSC) || { command -v npm >/dev/null && npm install --silent --no-audit --no-fund --fetch-retries=0 \
+		--fetch-timeout=20000 --prefix $(VENV)/npm typescript@5.9 >/dev/null 2>&1; }; \
+	then $(TSC) -p jsconfig.json && echo "The types of the page are right."; \
+	else echo "The types of the page are not checked: npm or its package typescript cannot be had here."; fi
 
 # The pages are built without running the tutorials, which `make docs` does; their code blocks are tests.
 test: lint $(DOCS_INSTALLED)
@@ -51,8 +60,9 @@ test: lint $(DOCS_INSTALLED)
 coverage: $(TEST_INSTALLED)
 	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term
 
+# These run longer than they compile.
 slow: $(TEST_INSTALLED)
-	$(BIN)/pytest -q -m slow
+	JAX_DISABLE_MOST_OPTIMIZATIONS=false $(BIN)/pytest -q -m slow
 
 docs: $(DOCS_INSTALLED)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

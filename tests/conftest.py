@@ -12,8 +12,13 @@ _CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Compiling is most of what tests do, and takes two thirds of the time with XLA's older code generator, whose
-# programs are about as fast.  XLA_FLAGS="" tests with the one that users get.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+# programs are about as fast, and less with no program cut into parts for threads.  Leaving out optimisations
+# takes an eighth to a third off; `compile_fully` is for tests that run longer than they compile.
+# XLA_FLAGS="" JAX_DISABLE_MOST_OPTIMIZATIONS=false tests the programs that users get.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 # Tests leave nothing in the user's cache folder, and read nothing from it.
 os.environ.setdefault("POLINFER_CACHE", "off")
 # Tests run in several processes; threads of one would wait for those of another.
@@ -24,12 +29,28 @@ os.environ.setdefault("NPROC", "1")
 gc.set_threshold(200_000, 50, 100)
 
 
-@pytest.fixture
-def compile_quickly() -> Iterator[None]:
-    """Leave out XLA's optimisations, where compiling is most of the time that a test takes."""
+def _optimise(wanted: bool) -> Iterator[None]:
     import jax
 
     before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", not wanted)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture
+def compile_quickly() -> Iterator[None]:
+    """Leave out XLA's optimisations even where the environment asks for them."""
+    yield from _optimise(False)
+
+
+@pytest.fixture
+def compile_fully() -> Iterator[None]:
+    """Compile with XLA's optimisations, where running is most of the time that a test takes."""
+    yield from _optimise(True)
+
+
+@pytest.fixture(scope="module")
+def compile_module_fully() -> Iterator[None]:
+    """Compile a whole file with optimisations, with what its own fixtures run."""
+    yield from _optimise(True)

@@ -69,6 +69,7 @@ def test_picking_rows_at_the_border_of_store_and_block() -> None:
     assert pick_rows(store, block, index[:1], jnp.asarray(0, jnp.int32)).tolist() == [[200, 201]]
 
 
+@pytest.mark.usefixtures("compile_fully")  # of the program that users get
 def test_laying_in_writes_its_rows_and_no_others_in_place() -> None:
     store = jnp.arange(2 * 7 * 3, dtype=jnp.int32).reshape(2, 7, 3)
     before = np.asarray(store).copy()
@@ -306,6 +307,7 @@ def test_episodes_end_in_the_store_only_where_they_end_in_the_problem(standing: 
     assert (np.abs(share - wanted) <= 5 * np.sqrt(wanted * (1 - wanted) / len(starts))).all()
 
 
+@pytest.mark.usefixtures("compile_fully")  # of the program that users get
 def test_a_segment_does_not_copy_the_store(standing: Standing) -> None:
     store = jnp.zeros((1, 54_321, standing.trainer.width), jnp.int32)
     trainer = make_sac_trainer(slippery(), STILL, True, BLOCK)

@@ -13,6 +13,7 @@ from polinfer import Verdict
 from polinfer.analysis import another_run
 from polinfer.analysis.another_run import by_another_start
 from polinfer.analysis.convergence import Convergence
+from polinfer.core.stopping import stopping
 from polinfer.posterior.posterior import Posterior
 
 TABLE = polinfer.tabulate(polinfer.make("gridworld/ablation"))
@@ -103,3 +104,10 @@ def test_populations_that_differ_need_a_run_with_twice_the_moves(
 def test_distances_are_by_the_occupancy_of_the_answer(answer: Posterior) -> None:
     occupancy = another_run.occupancy_of(answer)
     assert np.all(occupancy[TABLE.absorbing] == 0)
+
+
+def test_a_check_that_was_cut_short_decides_nothing(answer: Posterior) -> None:
+    with stopping(1e-9, told=3.0):
+        found = judged(answer)
+    assert found.verdict is Verdict.CARE
+    assert "cut short by the time limit of 3 s" in found.reason

@@ -21,6 +21,7 @@ def test_the_scale_of_a_bandit_is_the_one_of_the_closed_form():
     assert (found.reached, found.exact, found.wanted) == (True, True, 0.8)
 
 
+@pytest.mark.usefixtures("compile_fully")
 def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypatch):
     mdp = polinfer.make("gridworld/ablation")
     table = polinfer.tabulate(mdp)
@@ -39,6 +40,7 @@ def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypa
     assert len(reports) == len(found.tried)
 
 
+@pytest.mark.usefixtures("compile_fully")
 def test_the_search_stops_when_time_is_up_and_when_only_mixing_loses():
     found = suggest_scale(polinfer.make("gridworld/multimodal"), 0.9, time_limit=0.0)
     assert len(found.tried) == 1

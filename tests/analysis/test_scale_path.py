@@ -15,7 +15,7 @@ from polinfer.cli import main
 from polinfer.core.errors import PolinferError
 from polinfer.plots.path import path_figure
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
+pytestmark = pytest.mark.usefixtures("compile_module_fully")
 SCALES = (0.3, 1.0, 4.0)
 DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 

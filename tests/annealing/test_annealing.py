@@ -20,6 +20,8 @@ from polinfer.problems.tabular.table import TabularMDP
 
 from .cases import every_policy, lattice, lock, loop, tree, two_blocks, unreached
 
+# Its tests share programs, and some run them for long.
+pytestmark = pytest.mark.usefixtures("compile_module_fully")
 SMALL = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.01, rounds=3)
 
 

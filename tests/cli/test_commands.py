@@ -337,6 +337,7 @@ def test_a_scale_is_chosen_recorded_and_told(capsys: pytest.CaptureFixture[str],
     assert "is for plan and compare" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("compile_fully")
 def test_a_time_limit_covers_the_certificate(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

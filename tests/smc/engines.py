@@ -35,6 +35,8 @@ from polinfer.smc.worlds import run_world_sweep
 
 # Compiles in half the time, to slower code: for tests of the mathematics, not of the compiler.
 QUICK = {"xla_backend_optimization_level": "0"}
+# As users compile, whatever the set-up of the tests leaves out.
+FULL = {"xla_backend_optimization_level": "3", "xla_llvm_disable_expensive_passes": False}
 
 
 def make_noise(seed: int, sweeps: int, horizon: int, particles: int) -> SweepNoise:
@@ -70,7 +72,7 @@ def _compiled(mdp: MDP, config: SweepConfig, quick: bool) -> Any:
         sweep = run_sweep_from_noise(noise, mdp, log_proposal, config)
         return sweep, jax.vmap(jax.vmap(mdp.identity))(sweep.state)
 
-    return jax.jit(jax.vmap(run), compiler_options=QUICK if quick else None)
+    return jax.jit(jax.vmap(run), compiler_options=QUICK if quick else FULL)
 
 
 def run_compiled(mdp: MDP, config: SweepConfig, noise: SweepNoise, quick: bool = False) -> Sweep:
@@ -357,7 +359,7 @@ def _compiled_worlds(mdp: MDP, config: SweepConfig, quick: bool) -> Any:
         sweep = run_world_sweep(noise, mdp, log_proposal, config)
         return sweep, jax.vmap(jax.vmap(jax.vmap(mdp.identity)))(sweep.state)
 
-    return jax.jit(jax.vmap(run), compiler_options=QUICK if quick else None)
+    return jax.jit(jax.vmap(run), compiler_options=QUICK if quick else FULL)
 
 
 def run_compiled_worlds(mdp: MDP, config: SweepConfig, noise: WorldNoise, quick: bool = True) -> Sweep:

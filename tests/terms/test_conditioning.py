@@ -52,6 +52,7 @@ def test_an_improbable_choice_and_one_that_is_hardly_reached(method):
     assert both.condition.log_probability == pytest.approx(np.log(joint), abs=1e-6)
 
 
+@pytest.mark.usefixtures("compile_fully")
 def test_a_sample_that_agrees_is_used_and_has_its_error():
     table = random_table(3, states=5)
     config = polinfer.TemperedConfig(enumerate_up_to=0, policies=128)

@@ -21,6 +21,7 @@ from polinfer.analysis.judgement import (
     policy_of,
 )
 from polinfer.annealing import TemperedConfig, anneal
+from polinfer.core.stopping import stopping
 from polinfer.methods import infer
 from polinfer.posterior.diagnostics import Diagnostic, Severity
 from polinfer.posterior.posterior import Posterior
@@ -35,6 +36,21 @@ def by_another_start(
     posterior: Posterior, table: TabularMDP, findings: list[Diagnostic], seed: int, effort: Effort
 ) -> Judgement:
     """Judge annealing by its own errors and by a run with another seed that starts elsewhere."""
+    with stopping() as stopper:
+        judged = _by_another_start(posterior, table, findings, seed, effort)
+    if not stopper.answered:
+        return judged
+    # A run that was hurried to its end neither confirms nor refutes.
+    return Judgement(
+        Verdict.CARE,
+        f"the run that it would be compared with was cut short by {stopper.answered}",
+        "more time for the certificate",
+    )
+
+
+def _by_another_start(
+    posterior: Posterior, table: TabularMDP, findings: list[Diagnostic], seed: int, effort: Effort
+) -> Judgement:
     config, whole = posterior.config, posterior.policies
     assert isinstance(config, TemperedConfig)
     assert whole is not None

@@ -20,6 +20,7 @@ from polinfer.analysis.references import reference_for
 from polinfer.analysis.table_error import TableUncertainty, table_error
 from polinfer.annealing import TemperedConfig
 from polinfer.core.errors import TooLargeError
+from polinfer.core.stopping import stopping
 from polinfer.exact.bounds import EvidenceBounds, class_marginals, evidence_bounds
 from polinfer.exact.solution import Floats, Solution
 from polinfer.methods import METHODS, infer
@@ -116,7 +117,10 @@ def _judge(
         return Judgement(
             Verdict.CARE, "no proof was found, and annealing is expensive here", "certify thoroughly"
         )
-    trusted = _annealed(table, seed, effort)
+    with stopping() as stopper:
+        trusted = _annealed(table, seed, effort)
+    if stopper.answered:
+        _annealed.cache_clear()  # whoever asks again may have more time
     if trusted.verdict is Verdict.TRUST:
         return _bydistance(posterior, trusted.policy, "tempered answer, which is trusted", heavy)
     return Judgement(

@@ -21,6 +21,7 @@ from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, li
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.core.errors import PolinferError
+from polinfer.core.stopping import stop_requested
 from polinfer.problems.tabular.table import TabularMDP, check_table
 
 Progress = Callable[[float, float], None]
@@ -235,7 +236,8 @@ def anneal(
     if resume is not None:
         run.from_arrays(resume)
     while not run.finished:
-        run.step(hurry=limit is not None and time.monotonic() - began > limit)
+        late = limit is not None and time.monotonic() - began > limit
+        run.step(hurry=late or bool(stop_requested()))
         if progress is not None:
             progress(run.progress, 1.0)
         if checkpoint is not None:

@@ -25,6 +25,10 @@ from polinfer.core.strict_json import parse_json
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
 _DIGEST = "polinfer digest"
+MOST_TEXT = 1 << 30
+"""Bytes of a text that is read; a file may claim, and be, any size without having a block on the disk."""
+MOST_ARRAYS = 1 << 33
+"""Bytes of a file of arrays that is read."""
 PART = ".part"
 """Ends the names of files that are being written."""
 
@@ -82,7 +86,7 @@ def write_json(path: str | Path, value: Any) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def read_regular(path: str | Path, *, inside: bool = False) -> bytes:
+def read_regular(path: str | Path, *, inside: bool = False, most: int = MOST_TEXT) -> bytes:
     """Read a plain file; anything else, a pipe, a device, a folder, is refused with a sentence.
 
     Parameters
@@ -92,15 +96,22 @@ def read_regular(path: str | Path, *, inside: bool = False) -> bytes:
     inside
         Whether it must lie in its own folder: a link that leads elsewhere is refused, too.  What a folder
         that someone sent holds is then all that is read.
+    most
+        The largest size that is read.
     """
     path = Path(path)
     try:
         if inside and path.is_symlink() and path.resolve().parent != path.parent.resolve():
             raise PolinferError(f"{path}: a link that leads out of its folder; put the file itself there")
-        kind = path.stat().st_mode
+        found = path.stat()
+        kind = found.st_mode
         if not stat.S_ISREG(kind):
             what = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
             raise PolinferError(f"{path}: {what}, not a file")
+        if found.st_size > most:
+            raise PolinferError(
+                f"{path}: {found.st_size / 2**30:,.0f} GiB, and at most {most / 2**30:.0f} are read"
+            )
         return path.read_bytes()
     except FileNotFoundError:
         raise PolinferError(f"{path}: no such file") from None
@@ -146,7 +157,7 @@ def write_arrays(path: str | Path, arrays: Arrays) -> None:
 
 def read_arrays(path: str | Path) -> Arrays:
     """Read a safetensors file; a damaged or foreign one is refused with a sentence."""
-    content = read_regular(path, inside=True)
+    content = read_regular(path, inside=True, most=MOST_ARRAYS)
     try:
         arrays = dict(safetensors.numpy.load(content))
         size = int.from_bytes(content[:8], "little")

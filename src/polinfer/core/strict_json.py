@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 from polinfer.core.errors import shorten
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_DEEPEST = 200  # lists in lists; what goes through them afterwards recurses
 
 
 def parse_json(text: str, constants: list[str] | None = None) -> Any:
@@ -25,7 +27,7 @@ def parse_json(text: str, constants: list[str] | None = None) -> Any:
     ------
     ValueError
         In one line: for text that is no JSON, a name that an object has twice, NaN and infinity, and lists in
-        lists by the thousand.
+        lists by the hundred.
 
     Examples
     --------
@@ -47,17 +49,35 @@ def parse_json(text: str, constants: list[str] | None = None) -> Any:
         value = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=constant)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
+        _check_depth(value)
     except RecursionError:
-        raise ValueError("lists or objects are nested too deeply") from None
+        raise ValueError(_TOO_DEEP) from None
     except UnicodeEncodeError:
         raise ValueError("half a letter (a lone surrogate) is no text") from None
     return value
 
 
+_TOO_DEEP = "lists or objects are nested too deeply"
+
+
+def _check_depth(value: Any) -> None:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        # Counted once: a file may have a hundred thousand names.
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the name {shorten(repr(twice))} is there twice; which one counts?")
     return found

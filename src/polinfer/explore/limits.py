@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -36,12 +37,16 @@ PRESETS: dict[str, str] = {
     "continuation": "Worked example: 0.55 or 0.73",
     "tireworld/1": "Triangle Tireworld 1",
     "blackjack": "Blackjack",
+    "advising/1 relevant": "Academic Advising 1, relevant courses",
 }
 """Problems that the page offers, with what it calls them.  Other addresses of Gymnasium are not made: they
 may name modules to import."""
 
-HORIZONS: dict[str, int] = {"gym:CliffWalking-v1": 100}
-"""Of presets that have none of their own."""
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gym:CliffWalking-v1": {"horizon": 100},
+    "advising/1 relevant": {"relevant_only": True},
+}
+"""Options of presets; a word behind a name tells it from the problem without them."""
 
 Sources = dict[str, str]
 """Where the worker finds opened problems: digest to path, of a run folder or of a table file."""
@@ -92,7 +97,7 @@ def make_problem(problem: ProblemRequest, sources: Sources) -> Problem:
     if isinstance(problem, GridProblem):
         made = make("gridworld", **msgspec.structs.asdict(problem))
     elif isinstance(problem, NamedProblem):
-        made = make(problem.name, **_options(problem))
+        made = make(problem.name.split()[0], **_options(problem))
     else:
         made = open_source(_source(problem, sources), problem)
     table = (
@@ -143,11 +148,21 @@ def _source(problem: OpenedProblem, sources: Sources) -> Path:
     return Path(sources[problem.digest])
 
 
-def _options(problem: NamedProblem) -> dict[str, float]:
-    options: dict[str, float] = {}
-    horizon = HORIZONS.get(problem.name) if problem.horizon is None else problem.horizon
-    if horizon is not None:
-        options["horizon"] = horizon
+def preset_of(name: str, options: dict[str, Any]) -> str | None:
+    """Return the name under which the page knows a problem with these options, if it does."""
+    for known in known_names():
+        settings = SETTINGS.get(known, {})
+        own = {option for option in settings if option != "horizon"}
+        same = all(options.get(option) == settings[option] for option in own)
+        if known.split()[0] == name and same and set(options) <= own | {"horizon", "reward_scale"}:
+            return known
+    return None
+
+
+def _options(problem: NamedProblem) -> dict[str, Any]:
+    options = dict(SETTINGS.get(problem.name, {}))
+    if problem.horizon is not None:
+        options["horizon"] = problem.horizon
     if problem.reward_scale != 1.0:
         options["reward_scale"] = problem.reward_scale
     return options

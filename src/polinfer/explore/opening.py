@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from polinfer.core.errors import PolinferError
-from polinfer.explore.limits import known_names
+from polinfer.explore.limits import preset_of
 from polinfer.explore.records import GridProblem, NamedProblem, OpenedProblem
 from polinfer.explore.server import DEFAULT, Start, serve
 from polinfer.posterior.posterior import Posterior
@@ -59,12 +59,10 @@ def opened(given: Problem | Path | None) -> Iterator[Start]:
         yield Start(_of_grid(gridworld(given)), given.name, folder=given.resolve().parent)
     else:
         spec = spec_of(given)
-        if (
-            spec is not None
-            and spec.name in known_names()
-            and set(spec.options) <= {"horizon", "reward_scale"}
-        ):
-            yield Start(NamedProblem(spec.name, **spec.options), folder=here)
+        known = None if spec is None else preset_of(spec.name, dict(spec.options))
+        if spec is not None and known is not None:
+            asked = {name: spec.options[name] for name in ("horizon", "reward_scale") if name in spec.options}
+            yield Start(NamedProblem(known, **asked), folder=here)
             return
         if isinstance(given, GridWorld):
             yield Start(_of_grid(given), folder=here)

@@ -1,4 +1,4 @@
-"""What a problem looks like: cells of a grid, places on a map, a strategy chart, a graph, or a list."""
+"""What a problem looks like: a grid, places on a map, a strategy chart, courses, a graph, or a list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.problems.domains import Blackjack, GridWorld, Tireworld
+from polinfer.problems.domains import Advising, Blackjack, GridWorld, Tireworld
+from polinfer.problems.domains.bitsets import members
 from polinfer.problems.domains.blackjack import hands_of
 from polinfer.problems.domains.tireworld import locations_of
 from polinfer.problems.registry import Problem, spec_of
@@ -24,7 +25,7 @@ _DIRECTIONS = {"right": (1, 0), "up": (0, -1), "down": (0, 1), "left": (-1, 0)}
 class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to draw a problem.  Positions have x to the right and y down."""
 
-    kind: Literal["grid", "map", "cards", "graph", "list"]
+    kind: Literal["grid", "map", "cards", "courses", "graph", "list"]
     width: float = 0
     height: float = 0
     letters: str = ""  # grid: the kind of each cell, row by row from the top
@@ -38,6 +39,8 @@ class Picture(msgspec.Struct, frozen=True, omit_defaults=True):
     roads: list[list[int]] = []  # map: for each place, the edge of each action
     rows: list[str] = []  # cards: the player's totals
     chart: list[list[int]] = []  # cards: [row][dealer's card - 1], a state or -1
+    records: list[str] = []  # courses: for each state, a letter a course: new, failed or passed
+    sets: list[list[int]] = []  # courses: those of each action
 
 
 def picture_of(problem: Problem, table: TabularMDP) -> Picture:
@@ -48,6 +51,8 @@ def picture_of(problem: Problem, table: TabularMDP) -> Picture:
         return _cards(table)
     if isinstance(problem, Tireworld):
         return _map(problem, table)
+    if isinstance(problem, Advising):
+        return _courses(problem, table)
     toy = _toy_text(problem, table)
     if toy is not None:
         return toy
@@ -147,6 +152,42 @@ def _map(world: Tireworld, table: TabularMDP) -> Picture:
         place=[int(place) for place in locations_of(table.identities)],
         edges=[(number[a], number[b]) for a, b in world.map.roads],
         roads=[[k for k, road in enumerate(world.map.roads) if road[0] == name] for name in names],
+    )
+
+
+def _courses(program: Advising, table: TabularMDP) -> Picture:
+    """Place courses in columns: behind all of their prerequisites, as far as these are no circle."""
+    names, needed = program.curriculum.courses, program.curriculum.prerequisites
+    level = dict.fromkeys(names, 0)
+    for _ in names:
+        for first, second in needed:
+            level[second] = min(len(names), max(level[second], level[first] + 1))
+    columns = [[name for name in names if level[name] == depth] for depth in sorted(set(level.values()))]
+    tall = max(map(len, columns))
+    at = {
+        name: (float(x), (tall - len(column)) / 2 + y)
+        for x, column in enumerate(columns)
+        for y, name in enumerate(column)
+    }
+    number = {name: i for i, name in enumerate(names)}
+    half = table.identities.shape[1] // 2
+    records = []
+    for words in table.identities:
+        passed, taken = (set(members(part, len(names))) for part in (words[:half], words[half:]))
+        records.append("".join("p" if c in passed else "f" if c in taken else "n" for c in range(len(names))))
+    return Picture(
+        "courses",
+        width=float(len(columns) - 1),
+        height=float(tall - 1),
+        nodes=[at[name] for name in names],
+        labels=list(names),
+        marks=["required" if name in program.curriculum.required else "" for name in names],
+        edges=[(number[first], number[second]) for first, second in needed],
+        records=records,
+        sets=[
+            [number[name] for name in action.removeprefix("enrol ").split("+") if name in number]
+            for action in table.action_names
+        ],
     )
 
 

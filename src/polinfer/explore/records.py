@@ -107,7 +107,7 @@ def decode(body: bytes, kind: Any) -> Any:
     """Return a request as its record, or say what is wrong with it."""
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PolinferError(f"the request cannot be read: {error}") from None
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from polinfer.core.errors import PolinferError
-from polinfer.explore.limits import HORIZONS, PRESETS, check_problem, check_request, known_names, read_upload
+from polinfer.explore.limits import PRESETS, SETTINGS, check_problem, check_request, known_names, read_upload
 from polinfer.explore.records import (
     MAX_HORIZON,
     MAX_SIDE,
@@ -55,7 +55,7 @@ class StartInfo(msgspec.Struct, frozen=True):
     folder: str  # where run folders are saved
     source: str  # what was opened, as a Python expression: a problem, or a posterior
     source_is_run: bool
-    horizons: dict[str, int]  # of presets that have none of their own
+    settings: dict[str, dict[str, Any]]  # options of presets
     max_side: int = MAX_SIDE
     max_states: int = MAX_STATES
     max_horizon: int = MAX_HORIZON
@@ -140,7 +140,7 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
                 start.folder.name or ".",
                 start.source,
                 start.is_run,
-                HORIZONS,
+                SETTINGS,
             )
         )
 
@@ -196,7 +196,12 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
         Route("/api/save", save, methods=["POST"]),
         Route("/api/events", events),
     ]
-    inner: Any = Starlette(routes=routes)
+    handlers: Any = {
+        404: lambda request, error: reply(Refusal("there is no such address here"), 404),
+        405: lambda request, error: reply(Refusal("there is no such method at this address"), 405),
+    }
+    inner: Any = Starlette(routes=routes, exception_handlers=handlers)
+    inner.router.redirect_slashes = False
     return Guard(inner, token=token, host=host, port=port)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import Arrays, read_arrays, unflatten_arrays
+from polinfer.core.files import MOST_ARRAYS, Arrays, read_arrays, read_regular, unflatten_arrays
 from polinfer.core.protocol import MDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.intact import check_proposal, check_seeds, read_policies
@@ -63,7 +63,10 @@ def read_posterior(
 def _view_of(problem: Problem, proposal: Proposal, kept: Path) -> MDP:
     """Return the form of a problem that its policy was found on: a table that was explored is `kept`."""
     if isinstance(proposal, TableProposal | ShiftedProposal):
-        return with_known_states(problem, load_table(kept)) if kept.exists() else shared_table(problem)
+        if not kept.exists() and not kept.is_symlink():
+            return shared_table(problem)
+        read_regular(kept, inside=True, most=MOST_ARRAYS)  # refuses a link out of the folder
+        return with_known_states(problem, load_table(kept))
     if not isinstance(problem, MDP):
         return EncodedView(problem)
     return table_of(problem) or problem

@@ -13,6 +13,7 @@ import numpy as np
 
 from polinfer.core.errors import PolinferError, shorten
 from polinfer.core.files import (
+    MOST_ARRAYS,
     Arrays,
     as_record,
     check_array,
@@ -125,7 +126,7 @@ def remake_problem(
                 f"{source}: problem: a table is kept in {TABLE}, not in {shorten(wanted.table)}"
             )
         path = folder / TABLE
-        read_regular(path, inside=True)
+        read_regular(path, inside=True, most=MOST_ARRAYS)
         table = load_table(path)
         if wanted.digest and table.digest != wanted.digest:
             raise PolinferError(f"{path}: not the table that this posterior was inferred for")

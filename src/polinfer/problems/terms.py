@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, shorten
 from polinfer.core.protocol import MDP, EnumerableMDP, State, constant, discount_of
 from polinfer.problems.spec import Spec, attach_spec, spec_of
 from polinfer.problems.tabular.policy_files import POLICY_SUFFIXES, read_policy
@@ -146,7 +146,11 @@ def _rows(prior: Any, table: TabularMDP) -> NDArray[np.float64]:
         prior = read_policy(prior, table)
     source = _read(prior)
     if isinstance(source, ActionProbabilities):
-        found = np.stack([source.action_probs(_state_for(source, table, i)) for i in range(table.num_states)])
+        found = _acted(source, table)
+        if found.shape != table.legal_actions.shape:
+            raise PolinferError(
+                f"the prior is a run on another problem: {found.shape[1]} actions, not {table.num_actions}"
+            )
         found = np.where(table.legal_actions, np.maximum(found.astype(np.float64), _LEAST), 0.0)
         return np.asarray(found / found.sum(axis=1, keepdims=True))
     if callable(source):
@@ -156,6 +160,22 @@ def _rows(prior: Any, table: TabularMDP) -> NDArray[np.float64]:
         ]
         return np.stack(rows)
     return check_prior(source, table.legal_actions, table.absorbing, table.state_names, table.action_names)
+
+
+def _acted(source: ActionProbabilities, table: TabularMDP) -> NDArray[np.float64]:
+    """Return what a posterior does in each state of `table`."""
+    mdp = getattr(source, "mdp", None)
+    if isinstance(mdp, TabularMDP) and mdp.num_states != table.num_states:
+        raise PolinferError(
+            f"the prior is a run on another problem: {mdp.num_states} states, not {table.num_states}"
+        )
+    try:
+        return np.stack([source.action_probs(_state_for(source, table, i)) for i in range(table.num_states)])
+    except (AttributeError, TypeError, IndexError, PolinferError) as error:
+        # The states of one domain have not the fields of another's.
+        raise PolinferError(
+            f"the prior is a run on another problem, whose states are not these ({shorten(str(error))})"
+        ) from None
 
 
 def _state_for(source: ActionProbabilities, table: TabularMDP, number: int) -> Any:

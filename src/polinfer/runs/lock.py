@@ -48,6 +48,10 @@ def hold(folder: Path, *parts: str) -> None:
     except OSError:
         pass  # A file system without locks: go on as before there were any.
     _held[place] = descriptor
+    for part in parts:
+        # Files are removed in there, which must be the run's own.
+        if (place / part).is_symlink():
+            raise PolinferError(f"{folder / part}: a link; a run writes to folders of its own only")
     for inside in (place, *(place / part for part in parts)):
         remove_parts(inside)
 
@@ -56,7 +60,8 @@ def remove_parts(folder: Path) -> None:
     """Remove files that were being written when their process was killed; whoever calls holds the folder."""
     if folder.is_dir():
         for path in folder.glob(f".*{PART}"):
-            path.unlink(missing_ok=True)
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
 
 
 def release_all() -> None:

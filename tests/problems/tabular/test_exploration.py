@@ -206,10 +206,15 @@ def test_what_is_not_markov_is_named():
         polinfer.tabulate(Hidden(), draws=40)
     table = polinfer.tabulate(Hidden(), draws=40, markov="ignore")
     assert table.num_states == 5
-    # The switch is even at the start: up with 0.9 or 0.1; 32 starts are as many draws of it.
+    # The switch is even at the start: up with 0.9 or 0.1; 40 starts are as many draws of it.
     up = table.probability[0, 1][table.successor[0, 1] == 1].sum()
-    assert table.draws[0, 1] == 32
-    assert abs(up - 0.5) < 5 * np.sqrt((0.4**2 + 0.09 / 6) / 32)
+    assert table.draws[0, 1] == 40
+    assert abs(up - 0.5) < 5 * np.sqrt((0.4**2 + 0.09 / 4) / 40)
+
+
+def test_more_draws_average_over_more_of_what_is_hidden():
+    # A certificate that asks for more draws must be able to get them.
+    assert polinfer.tabulate(Hidden(), draws=200, markov="ignore").draws[0, 1] == 200
 
 
 def test_what_is_markov_is_not_refused():

@@ -8,6 +8,7 @@ import { answerOf, infoOf, pathOf, policyOf } from "./model/records.js";
 import { actionName, fmt, namedPolicy, percent, shownPolicy } from "./model/shown.js";
 import { AskView } from "./views/ask.js";
 import { CompareView } from "./views/compare.js";
+import { CoursesView } from "./views/courses.js";
 import { h, keepFocus, replace } from "./views/dom.js";
 import { Editor } from "./views/editor.js";
 import { GridView } from "./views/grid.js";
@@ -63,7 +64,7 @@ export class App {
     this.editor = new Editor(this);
     this.slider = new Slider(this);
     this.views = /** @type {Object<string, any>} */ ({ ask: new AskView(this), watch: new WatchView(this), compare: new CompareView(this), judge: new JudgeView(this), take: new TakeAwayView(this) });
-    this.pictures = /** @type {Object<string, any>} */ ({ grid: new GridView(this), cards: new CardsView(this), map: new RoadsView(this), graph: new GraphView(this), list: new ListView(this) });
+    this.pictures = /** @type {Object<string, any>} */ ({ grid: new GridView(this), cards: new CardsView(this), map: new RoadsView(this), graph: new GraphView(this), courses: new CoursesView(this), list: new ListView(this) });
     const options = Object.entries(this.limits.presets ?? {});
     const others = (this.limits.names ?? []).filter((/** @type {string} */ name) => !(name in this.limits.presets));
     this.presets = h("select", { id: "preset", "aria-label": "Problem", disabled: !this.client.live, onchange: () => this._preset() },

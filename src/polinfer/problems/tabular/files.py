@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from polinfer.core.errors import PolinferError, TableError, is_number, is_whole, shorten, suggest
-from polinfer.core.files import read_regular, write_atomically
+from polinfer.core.files import MOST_ARRAYS, read_regular, write_atomically
 from polinfer.core.protocol import Ending
 from polinfer.core.strict_json import parse_json
 from polinfer.problems.tabular.rows import OutcomeRows, as_floats, resolve_index
 from polinfer.problems.tabular.table import MAX_PAIRS, TabularMDP
 
 SUFFIXES = (".npz", ".json")
-_MAX_BYTES = 1 << 33
 _REQUIRED = ("initial", "horizon")
 _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "prior", "discount")
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
@@ -171,8 +171,8 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
-    content = read_regular(path)
-    _check_size(content)
+    content = read_regular(path, most=MOST_ARRAYS)
+    check_archive(content)
     # Opened here: np.load forgets to close what it cannot read.
     with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
@@ -182,14 +182,18 @@ def _read_npz(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
 
 
-def _check_size(content: bytes) -> None:
-    """Refuse an archive that unpacks to more than a table may have, before it is unpacked."""
+def check_archive(content: bytes) -> None:
+    """Refuse an archive that unpacks to too much, or has a name twice, before it is unpacked."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
-    if size > _MAX_BYTES:
-        raise ValueError(f"it unpacks to {size / 2**30:.0f} GiB, more than {_MAX_BYTES / 2**30:.0f}")
+        names = Counter(name.removesuffix(".npy") for name in archive.namelist())
+    if size > MOST_ARRAYS:
+        raise ValueError(f"it unpacks to {size / 2**30:.0f} GiB, more than {MOST_ARRAYS / 2**30:.0f}")
+    for name, times in names.most_common(1):
+        if times > 1:
+            raise ValueError(f"the name {shorten(repr(name))} is there twice; which one counts?")
 
 
 def _read_json(path: Path, constants: list[str]) -> dict[str, Any]:

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TableError, is_number, shorten
-from polinfer.core.files import read_regular
+from polinfer.core.files import MOST_ARRAYS, read_regular
 from polinfer.core.strict_json import parse_json
+from polinfer.problems.tabular.files import check_archive
 from polinfer.problems.tabular.rows import resolve_index
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -147,7 +148,9 @@ def _index(what: str, key: Any, names: tuple[str, ...]) -> int:
 
 
 def _read_array(path: Path) -> Any:
-    with io.BytesIO(read_regular(path)) as file:
+    content = read_regular(path, most=MOST_ARRAYS)
+    check_archive(content)
+    with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             return loaded

@@ -43,11 +43,11 @@ function problemLines(app) {
     for (const name of ["success_prob", "horizon", "gravel_reward", "goal_reward", "swamp_reward", "step_reward"])
       if (problem[name] !== undefined) options.push(`${name}=${number(problem[name])}`);
   } else {
-    const horizon = problem.horizon ?? limits.horizons?.[problem.name];
-    if (horizon) options.push(`horizon=${horizon}`);
+    /** @type {Object<string, any>} */ const settings = { ...limits.settings?.[problem.name], ...(problem.horizon ? { horizon: problem.horizon } : {}) };
+    for (const [name, value] of Object.entries(settings)) options.push(`${name}=${value === true ? "True" : value}`);
   }
   if (scale !== 1) options.push(`reward_scale=${number(scale)}`);
-  const name = quoted(problem.type === "grid" ? "gridworld" : problem.name ?? "");
+  const name = quoted(problem.type === "grid" ? "gridworld" : (problem.name ?? "").split(" ")[0]);
   const made = options.length > 1 ? `mdp = polinfer.make(\n    ${[name, ...options].join(",\n    ")},\n)` : `mdp = polinfer.make(${[name, ...options].join(", ")})`;
   return [made, "table = polinfer.tabulate(mdp)"];
 }

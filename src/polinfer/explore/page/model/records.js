@@ -47,7 +47,7 @@ export function infoOf(record) {
   };
   const picture = {
     width: 0, height: 0, letters: "", cell: [], directions: [], nodes: [], labels: [], marks: [], place: [],
-    edges: [], roads: [], rows: [], chart: [], ...record.picture,
+    edges: [], roads: [], rows: [], chart: [], records: [], sets: [], ...record.picture,
   };
   return {
     ...record,

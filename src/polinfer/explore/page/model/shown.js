@@ -60,6 +60,7 @@ export function neighbours(app) {
 /** What an action is called in a state. @param {import("./types.js").Info} info @param {number} s @param {number} a */
 export function actionName(info, s, a) {
   const { kind, roads, place, edges, labels } = info.picture;
+  if (kind === "courses") return info.actions[a].replace(/^enrol /, "");
   const edge = kind === "map" ? roads[place[s]]?.[a] : undefined;
   return edge === undefined ? info.actions[a] : `to ${labels[edges[edge][1]]}`;
 }

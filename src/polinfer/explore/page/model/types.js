@@ -8,7 +8,8 @@
  *   swamp_reward?: number, step_reward?: number}} ProblemRequest
  * @typedef {{kind: string, width: number, height: number, letters: string, cell: number[],
  *   directions: [number, number][], nodes: [number, number][], labels: string[], marks: string[],
- *   place: number[], edges: [number, number][], roads: number[][], rows: string[], chart: number[][]}} Picture
+ *   place: number[], edges: [number, number][], roads: number[][], rows: string[], chart: number[][],
+ *   records: string[], sets: number[][]}} Picture
  * @typedef {{name: string, policy: Float32Array, occupancy: Float32Array, returned: number,
  *   success: number|null, entropy: number, length: number, note: string}} Policy
  * @typedef {{branches: number, successor: Float32Array, probability: Float32Array, reward: Float32Array}} Outcomes

@@ -6,6 +6,16 @@ import { actionName, fmt, namedPolicy, percent, withError } from "../model/shown
 import { h, replace } from "./dom.js";
 
 const VERDICTS = { clear: "● clear", leaning: "◐ leaning", "toss-up": "◆ toss-up" };
+const RING = "a dashed ring: standard error, wider is less sure";
+const DARKER = "the darker, the more often visited";
+/** What lengths, darkness and errors look like, by the kind of picture. @type {Object<string, string[]>} */
+const LEGENDS = {
+  grid: ["a beam is as long as the action is probable", DARKER, RING],
+  map: ["an arrow is as wide as its share of the moves", DARKER, RING],
+  graph: ["a line is as wide as the transition is probable", DARKER, RING],
+  courses: ["a bar is as long as it is probable to enrol; press a course to change the record", "the darker, the more often taken", "a dark line: standard error, longer is less sure"],
+  cards: ["a cell is filled as far as hit is probable; the percentage is written", "", "a dark line: standard error, longer is less sure"],
+};
 
 export class AskView {
   /** @param {import("../app.js").App} app */
@@ -20,10 +30,11 @@ export class AskView {
     const s = state.select;
     if (!info) return replace(this.element, h("p", { class: "soft" }, "…"));
     if (s === null || !info.states[s]) {
+      const grid = info.picture.kind === "grid";
       return replace(this.element,
         h("h2", {}, "Ask about a state"),
-        h("p", {}, "Click a cell, or move with the arrow keys and press Enter. You then see how probable each action is, " +
-          "and can ask: ", h("em", {}, "if it went right here, what would it do elsewhere?")),
+        h("p", {}, `Click a ${grid ? "cell" : "state"}, or move with the arrow keys and press Enter. You then see how probable each action is, and can ask: `,
+          h("em", {}, `if it ${grid ? "went right" : "did this"} here, what would it do elsewhere?`)),
         this._given(), this._legend());
     }
     replace(this.element, this._state(s), this._given(), this._why(s));
@@ -112,12 +123,15 @@ export class AskView {
   }
 
   _legend() {
+    const kind = this.app.state.view === "list" ? "list" : this.app.info?.picture.kind ?? "list";
+    if (kind === "list") return null;
+    const [beam, visits, error] = LEGENDS[kind] ?? LEGENDS.grid;
     return h("div", { class: "card legend" },
       h("h3", {}, "How to read the picture"),
       h("dl", {},
-        h("dt", {}, h("i", { class: "key beamkey" })), h("dd", {}, "a beam is as long as the action is probable"),
-        h("dt", {}, h("i", { class: "key visitskey" })), h("dd", {}, "the darker, the more often visited"),
-        h("dt", {}, h("i", { class: "key ringkey" })), h("dd", {}, "a dashed ring: standard error, wider is less sure"),
+        h("dt", {}, h("i", { class: "key beamkey" })), h("dd", {}, beam),
+        visits ? [h("dt", {}, h("i", { class: "key visitskey" })), h("dd", {}, visits)] : null,
+        h("dt", {}, h("i", { class: "key ringkey" })), h("dd", {}, error),
         h("dt", {}, h("i", { class: "key evenkey" }, "◆")), h("dd", {}, "toss-up: the two best actions are within 10 points")));
   }
 }

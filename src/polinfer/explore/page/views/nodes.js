@@ -6,7 +6,7 @@ import { svg } from "./dom.js";
 
 /** @typedef {import("../app.js").App} App */
 
-class Drawing {
+export class Drawing {
   /** @param {App} app @param {string} kind */
   constructor(app, kind) {
     this.app = app;

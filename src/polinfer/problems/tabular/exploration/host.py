@@ -19,7 +19,7 @@ from polinfer.problems.tabular.exploration.source import Described
 from polinfer.problems.tabular.table import TabularMDP
 
 _WAYS, _START_WAYS = 4, 8  # representatives that are kept of a state, and of one to start in
-MANY_WAYS = 32  # where they are averaged over
+MANY_WAYS = 32  # the least number of them that are averaged over
 _FEATURES = 1 << 24  # numbers of all states together
 _PLAIN = (int, float, str, bytes, bool, tuple, frozenset, type(None))  # hold nothing but what they compare
 

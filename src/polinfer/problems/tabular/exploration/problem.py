@@ -41,7 +41,12 @@ def _explore(
     problem: Any, options: Exploration, identity: Callable[[Any], Any] | None, watcher: Progress | None
 ) -> TabularMDP:
     source: Source
-    ways = {"ways": MANY_WAYS} if options.markov == "ignore" else {}
+    ways = {}
+    if options.markov == "ignore":
+        # Representatives are the draws then: more of these take more of those.  Those of a compiled problem
+        # are the first that were met, not a sample, and more of them would only look more certain.
+        wanted = 0 if isinstance(problem, MDP) else options.filled(False).draws or 0
+        ways["ways"] = max(MANY_WAYS, wanted)
     if isinstance(problem, MDP):
         if identity is not None:
             raise PolinferError("identity= is for simulators in plain Python; a JAX problem has identity()")

@@ -23,6 +23,7 @@ _EVEN = 0.1  # of those, for every pair alike
 _STARTS = 4  # times the draws of a pair: draws of the first state
 _LEAST = 8
 _SCREEN = 6  # least draws by which two representatives of a state are compared
+_MANY = 32  # representatives from which on one or two draws of each are enough to average over them
 _CHECKS = (32, 256, 2048)  # numbers of states after which is looked whether they are Markov
 
 
@@ -132,7 +133,9 @@ class _Search:
             for way in range(self.source.ways(state))
         ]
         asked = np.array(rows, np.int64)
-        drawn, _ = self.source.sample(asked[:, :2], np.full(len(asked), _SCREEN, np.int64), asked[:, 2])
+        ways = np.array([self.source.ways(state) for state in asked[:, 0].tolist()], np.int64)
+        draws = np.maximum(1, np.minimum(_SCREEN, _SCREEN * _MANY // np.maximum(ways, 1)))
+        drawn, _ = self.source.sample(asked[:, :2], draws, asked[:, 2])
         self.parts.append(drawn)
         self.spent += int(drawn.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))

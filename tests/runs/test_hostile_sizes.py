@@ -1,0 +1,117 @@
+"""Files larger, deeper or more ambiguous than any run writes: one sentence, little time and memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polinfer
+from polinfer.core.errors import PolinferError
+from polinfer.core.files import read_regular
+from polinfer.core.strict_json import parse_json
+from polinfer.problems.tabular import load_table
+from polinfer.reproduce.store import read_outcome
+from polinfer.runs.lock import hold, release_all
+
+TABLE: dict[str, Any] = {
+    "transitions": [[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]],
+    "rewards": [[1.0, 2.0], [0.0, 0.0]],
+    "initial": [1.0, 0.0],
+    "horizon": 3,
+}
+
+
+def archive(path: Path, **more: Any) -> Path:
+    with zipfile.ZipFile(path, "w") as written:
+        for name, value in [*((f"{name}.npy", value) for name, value in TABLE.items()), *more.items()]:
+            content = io.BytesIO()
+            np.save(content, np.array(value))
+            written.writestr(name, content.getvalue())
+    return path
+
+
+def test_a_name_that_comes_twice_is_found_in_one_pass() -> None:
+    names = ", ".join(f'"k{i}": 1' for i in range(100_000))
+    began = time.process_time()
+    with pytest.raises(ValueError, match="'k99999' is there twice"):
+        parse_json(f'{{{names}, "k99999": 2}}')
+    assert time.process_time() - began < 5
+
+
+def test_nesting_is_refused_before_anything_recurses_through_it() -> None:
+    deepest = json.dumps({"a": [[1]]}).replace("[[1]]", "[" * 199 + "]" * 199)
+    assert parse_json(deepest)
+    for opened, closed in (("[", "]"), ('{"a": ', "}")):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(opened * 900 + "1" + closed * 900)
+
+
+def test_a_file_that_claims_gigabytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    with path.open("wb") as file:
+        file.truncate(60 << 30)  # no block of the disk
+    with pytest.raises(PolinferError, match="60 GiB, and at most 1 are read"):
+        read_regular(path)
+
+
+@pytest.mark.parametrize("name", ["horizon.npy", "horizon"])
+def test_an_archive_with_a_name_twice_is_refused(name: str, tmp_path: Path) -> None:
+    load_table(archive(tmp_path / "once.npz"))
+    with pytest.warns() if name.endswith(".npy") else pytest.MonkeyPatch.context():
+        path = archive(tmp_path / "twice.npz", **{name: 5})
+    with pytest.raises(PolinferError, match="the name 'horizon' is there twice"):
+        load_table(path)
+
+
+def test_a_link_in_a_run_folder_loses_nothing_elsewhere(tmp_path: Path) -> None:
+    elsewhere, run = tmp_path / "elsewhere", tmp_path / "run"
+    elsewhere.mkdir()
+    run.mkdir()
+    (elsewhere / ".mine.part").write_text("precious")
+    (run / "blocks").symlink_to(elsewhere)
+    try:
+        with pytest.raises(PolinferError, match="blocks: a link"):
+            hold(run, "blocks")
+    finally:
+        release_all()
+    assert (elsewhere / ".mine.part").exists()
+
+
+def test_an_explored_table_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    polinfer.infer(polinfer.TabularMDP(**TABLE), "exact").save(tmp_path / "run")
+    archive(tmp_path / "other.npz")
+    (tmp_path / "run" / "table.npz").symlink_to(tmp_path / "other.npz")
+    with pytest.raises(PolinferError, match="leads out of its folder"):
+        polinfer.load(tmp_path / "run")
+
+
+def test_a_unit_that_is_no_plain_file_is_no_outcome(tmp_path: Path) -> None:
+    (tmp_path / "unit").symlink_to("/dev/zero")
+    assert read_outcome(tmp_path / "unit", {}) is None
+    header = b'{"__metadata__": ' + b"[" * 20_000 + b"}"
+    (tmp_path / "deep").write_bytes(len(header).to_bytes(8, "little") + header)
+    assert read_outcome(tmp_path / "deep", {}) is None
+
+
+def test_a_prior_from_a_run_on_another_problem_is_refused(tmp_path: Path) -> None:
+    three = polinfer.TabularMDP(
+        [[[0.0, 0.5, 0.5]] * 3, [[0.0, 0.0, 1.0]] * 3, [[0.0, 0.0, 1.0]] * 3],
+        np.ones((3, 3)),
+        [1.0, 0.0, 0.0],
+        None,
+        3,
+    )
+    polinfer.infer(three, "exact").save(tmp_path / "three")
+    polinfer.infer(polinfer.make("gridworld/ablation", horizon=2), "exact").save(tmp_path / "grid")
+    two = polinfer.TabularMDP(**TABLE)
+    with pytest.raises(PolinferError, match="run on another problem: 3 states, not 2"):
+        polinfer.with_terms(two, prior=str(tmp_path / "three"))
+    with pytest.raises(PolinferError, match="run on another problem"):
+        polinfer.with_terms(polinfer.make("blackjack"), prior=str(tmp_path / "grid"))
