@@ -25,7 +25,7 @@ METHODS = {
     "svi": (_FIT, 2),
     "iwae": (_FIT, 2),
     "wake": ({"particles": 20, "sweeps": 20}, 2),
-    # Short: after some 450 updates the last bit decides about the fourth digit (probably a unit crosses zero).
+    # Short: after some 450 updates the last bit decides about the fourth digit (perhaps a unit crosses zero).
     "sac": ({"steps": 150, "alpha": 0.5}, 2),
 }
 
