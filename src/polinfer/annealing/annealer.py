@@ -4,6 +4,10 @@ A run is a sequence of rounds.  A round draws a population from its start `q0`, 
 along `polinfer.annealing.bridge`, and samples there until the islands agree.  The next round starts from the
 choices that this one ended with, so that it has a shorter way and checks the first.
 
+Rounds that count are annealed back as well, through the same values of `b`.  Where moves do not keep up with
+the steps, the way there finds too little evidence and the way back too much, on all islands alike (Grosse,
+Ghahramani and Adams 2015): then the next round takes more moves.
+
 A run at a smaller scale may take over the population of a larger one: then its first ladder goes through the
 scales between them.  Down, and not up: who comes from small scales has never seen what pays at large ones.
 """
@@ -20,11 +24,11 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.annealing.bridge import bridge_target, longest_step, resample
+from polinfer.annealing.bridge import bennett, bridge_target, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.kernels import Shape, compile_kernels
-from polinfer.annealing.moves import Target, Walkers
+from polinfer.annealing.moves import Target
 from polinfer.annealing.noise import fold, make_key, uniform
 from polinfer.annealing.passes import make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
@@ -33,6 +37,7 @@ from polinfer.annealing.rounds import Estimate, Rounds, estimate
 from polinfer.annealing.softstart import mixed, soft_policy, stays_of, visit_weights
 from polinfer.annealing.stage import Stage, Sums, join_stages
 from polinfer.core.threads import thread_limit
+from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
 _SOFT_ROUNDS = 3
@@ -50,9 +55,18 @@ _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first
 _PILOT = 64  # moves at the end of a round before the first refit, at most
 _GROUPS = 4  # of islands, that may be moved side by side
 _GROUP_STREAM = 0x5EED
+_BACK_STREAM = 0xBAC4
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
+
+
+class WayBack(NamedTuple):
+    """Annealing from the posterior back to the start of a round."""
+
+    place: int  # of the ladder, where it is; -1 before it begins
+    policy: NDArray[np.int16]  # [N, P]; [N, 0] before it begins
+    log_evidence: Floats  # [I] as it is found on the way
 
 
 class State(NamedTuple):
@@ -67,7 +81,8 @@ class State(NamedTuple):
     log_size: float  # adapted size of moves
     moves: int  # per step of the ladder
     calls: int  # compiled calls so far; keys are made of it
-    steps: int  # of the ladder, in this round
+    ladder: Floats  # [L] values of `b` that this round came through, from 0
+    way_back: WayBack
     accepted: float
     sums: Sums  # over the moves at the end of this round
     rounds: Rounds  # of the rounds before
@@ -173,7 +188,8 @@ class Annealer:
             log_size=0.0,
             moves=self.config.moves,
             calls=_SOFT_ROUNDS + 1,
-            steps=0,
+            ladder=np.zeros(1),
+            way_back=self._not_back(),
             accepted=1.0,
             sums=self._no_sums(),
             rounds=empty,
@@ -188,11 +204,11 @@ class Annealer:
         )
 
     def step(self, state: State) -> State:
-        """Take one step of the ladder, or sample some more at its end; then perhaps begin another round."""
+        """Take a step of the ladder, sample some more at its end, or go back; perhaps begin another round."""
         with jax.enable_x64(True):
             if state.inverse < 1.0:
                 return self._climb(state)
-            return self._sample(state)
+            return self._sample(state) if state.way_back.place < 0 else self._descend(state)
 
     def hasten(self, state: State) -> State:
         """Go to the posterior in one step, so that there is an answer, whatever its error."""
@@ -207,6 +223,21 @@ class Annealer:
         """Return what is known so far; None before the end of the first round's ladder."""
         rounds = self.all_rounds(state)
         return estimate(rounds, self.problem.prior) if len(rounds.log_evidence) else None
+
+    def reverse(self, state: State) -> tuple[float, float] | None:
+        """Return ``log Z`` as the way back found it, with its standard error; None where there was none."""
+        if state.way_back.place != 0:
+            return None
+        found = state.way_back.log_evidence
+        return float(found.mean()), float(found.std(ddof=1) / math.sqrt(len(found)))
+
+    def disagreement(self, state: State) -> float:
+        """Return by how much the way back found more evidence than this round's way there, beyond noise."""
+        back = self.reverse(state)
+        if back is None:
+            return 0.0
+        there = pool_evidence(state.log_evidence)
+        return max(0.0, back[0] - there[0] - 3 * float(np.hypot(back[1], there[1])))
 
     def all_rounds(self, state: State) -> Rounds:
         """Return what each island of each round found so far."""
@@ -240,6 +271,10 @@ class Annealer:
             (sums.returns / moves)[None],
         )
 
+    def _not_back(self) -> WayBack:
+        empty = np.zeros((self.problem.size, 0), np.int16)
+        return WayBack(-1, empty, np.zeros(self.config.islands))
+
     def _no_sums(self) -> Sums:
         (size, actions), islands = self.problem.gain.shape, self.config.islands
         by_action = np.zeros((size, actions, islands))
@@ -255,9 +290,11 @@ class Annealer:
         with np.errstate(divide="ignore"):
             return jnp.asarray(np.log(np.where(self.problem.legal, policy, 0.0)).astype(np.float64))
 
-    def _stage(self, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
+    def _stage(
+        self, key: Array, state: State, policy: Any, inverse: float, moves: int, adapt: float
+    ) -> Stage:
         """Move the groups of islands, side by side where there are cores for it."""
-        key = fold(self._own_key(state.calls), _GROUP_STREAM)
+        key = fold(key, _GROUP_STREAM)
         each = self.count // self.groups
 
         def move(group: int) -> Stage:
@@ -287,14 +324,15 @@ class Annealer:
         start, prior = self._log(state.start), self._log(self.prior)
         return bridge_target(start, prior, jnp.float64(along), jnp.float64(scale))
 
-    def _slope(self, state: State, walkers: Walkers) -> Floats:
-        """Return the log weight ``[P]`` that a policy gets from the whole ladder."""
+    def _slopes(self, state: State, stage: Stage) -> Floats:
+        """Return the log weights ``[I, P]`` that policies get from the whole ladder."""
         if state.origin:
-            return (self.scale - state.origin) * np.asarray(walkers.evaluation.returns, np.float64)
-        start, prior = self._log(state.start), self._log(self.prior)
-        return np.asarray(
-            self.kernels.log_weights(walkers, start, prior, jnp.float64(self.scale)), np.float64
-        )
+            slopes = (self.scale - state.origin) * np.asarray(stage.walkers.evaluation.returns, np.float64)
+        else:
+            start, prior = self._log(state.start), self._log(self.prior)
+            found = self.kernels.log_weights(stage.walkers, start, prior, jnp.float64(self.scale))
+            slopes = np.asarray(found, np.float64)
+        return slopes.reshape(self.config.islands, -1)
 
     def _soft_start(self, committed: bool) -> Floats:
         """Return the reach-weighted soft policy: the mean of some, where loops make each lean to one mode.
@@ -338,29 +376,35 @@ class Annealer:
             origin=0.0,
             log_evidence=np.zeros(self.config.islands),
             calls=state.calls + 1,
-            steps=0,
+            ladder=np.zeros(1),
+            way_back=self._not_back(),
             sums=self._no_sums(),
         )
+
+    def _pilots(self, state: State) -> int:
+        """Return how many rounds only show where to start from."""
+        if state.taken_over:
+            return 0
+        return 2 if self.config.start == "soft" and not self.problem.width else 1
 
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
         islands = self.config.islands
-        here = self._stage(state, state.policy, state.inverse, 0, 0.0)
-        log_weight = self._slope(state, here.walkers).reshape(islands, -1)
+        here = self._stage(self._own_key(state.calls), state, state.policy, state.inverse, 0, 0.0)
+        log_weight = self._slopes(state, here)
         step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
         chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
         log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
-        moved = self._stage(
-            state._replace(calls=state.calls + 2), state.policy[:, picked], chosen, state.moves, 0.3
-        )
+        key = self._own_key(state.calls + 2)
+        moved = self._stage(key, state, state.policy[:, picked], chosen, state.moves, 0.3)
         return self._record(state, moved)._replace(
             policy=np.asarray(moved.walkers.policy),
             inverse=chosen,
             log_evidence=state.log_evidence + log_mean,
             log_size=float(moved.log_size),
             calls=state.calls + 3,
-            steps=state.steps + 1,
+            ladder=np.append(state.ladder, chosen),
             accepted=float(moved.accepted),
         )
 
@@ -382,7 +426,7 @@ class Annealer:
 
     def _add_moves(self, state: State, moves: int) -> State:
         """Move at the end of the ladder, and add up what the policies say."""
-        stage = self._stage(state, state.policy, 1.0, moves, 0.0)
+        stage = self._stage(self._own_key(state.calls), state, state.policy, 1.0, moves, 0.0)
         sums = Sums(
             *(old + np.asarray(new, np.float64) for old, new in zip(state.sums, stage.sums, strict=True))
         )
@@ -403,8 +447,7 @@ class Annealer:
         own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
         most = _MOST_MOVES * state.moves // config.moves
-        starts = 2 if config.start == "soft" and not self.problem.width else 1
-        starts = 0 if state.taken_over else starts
+        starts = self._pilots(state)
         if number < min(starts, config.rounds - 1):
             # Rounds that only show where to start from.
             over = own.distance <= 4 * config.tolerance or summed >= _PILOT
@@ -413,10 +456,40 @@ class Annealer:
             over = (near and summed >= self.least) or summed >= most
         if not over:
             return state
+        if number < starts or state.taken_over:
+            return self._conclude(state)
+        way_back = WayBack(len(state.ladder) - 1, state.policy, np.zeros(config.islands))
+        return state._replace(way_back=way_back)
+
+    def _descend(self, state: State) -> State:
+        """Go back by one step of the ladder, as `_climb` came; at its foot the round is over."""
+        islands, (place, policy, log_evidence) = self.config.islands, state.way_back
+        high, low = state.ladder[place], state.ladder[place - 1]
+        # Keys of their own: the answer is the same with and without the way back.
+        key = fold(fold(self._own_key(state.calls), _BACK_STREAM), place)
+        above = self._slopes(state, self._stage(key, state, policy, high, 0, 0.0))
+        if place == 1:  # the start itself can be drawn from
+            drawn = self.kernels.draw(fold(key, 1), self._log(state.start))
+            moved = self._stage(fold(key, 2), state, drawn, low, 0, 0.0)
+        else:
+            draws = np.asarray(uniform(fold(key, 1), (islands,)), np.float64)
+            _, picked = resample((low - high) * above, draws)
+            moved = self._stage(fold(key, 2), state, policy[:, picked], low, state.moves, 0.0)
+        log_ratio = bennett((high - low) * self._slopes(state, moved), (high - low) * above)
+        kept = np.asarray(moved.walkers.policy) if place > 1 else policy[:, :0]
+        back = state._replace(way_back=WayBack(place - 1, kept, log_evidence + log_ratio))
+        return back if place > 1 else self._conclude(back)
+
+    def _conclude(self, state: State) -> State:
+        """End the run, or begin another round."""
+        config, number, starts = self.config, len(state.round_steps), self._pilots(state)
+        whole = self.estimate(state)
+        assert whole is not None
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
         precise = number >= starts and whole.precise(config.tolerance, config.evidence_tolerance)
-        if (precise and not refuted) or number + 1 >= config.rounds:
+        hurried = self.disagreement(state) > config.evidence_tolerance
+        if (precise and not refuted and not hurried) or number + 1 >= config.rounds:
             return state._replace(finished=True)
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
@@ -429,7 +502,7 @@ class Annealer:
             state._replace(
                 start=start,
                 rounds=rounds,
-                round_steps=np.append(state.round_steps, state.steps),
+                round_steps=np.append(state.round_steps, len(state.ladder) - 1),
                 round_starts=before,
                 round_classes=np.concatenate([state.round_classes, state.members[None]]),
                 moves=state.moves * 2 if more else state.moves,
