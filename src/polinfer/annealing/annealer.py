@@ -8,6 +8,9 @@ Rounds that count are annealed back as well, through the same values of `b`.  Wh
 the steps, the way there finds too little evidence and the way back too much, on all islands alike (Grosse,
 Ghahramani and Adams 2015): then the next round takes more moves.
 
+Where a policy that is known beforehand earns more than all that were drawn, a further round starts around it,
+and so does the next one where the mass of the classes that were met refutes the estimate.
+
 A run at a smaller scale may take over the population of a larger one: then its first ladder goes through the
 scales between them.  Down, and not up: who comes from small scales has never seen what pays at large ones.
 """
@@ -28,9 +31,10 @@ from polinfer.annealing.bridge import bennett, bridge_target, longest_step, resa
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.kernels import Shape, compile_kernels
+from polinfer.annealing.known import start_around
 from polinfer.annealing.moves import Target
 from polinfer.annealing.noise import fold, make_key, uniform
-from polinfer.annealing.passes import make_rows
+from polinfer.annealing.passes import Evaluation, make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.refit import refit, uniform_share
 from polinfer.annealing.rounds import Estimate, Rounds, estimate
@@ -48,6 +52,7 @@ _LARGEST = 1 << 25  # entries of the population's adjoints
 _LONGEST = 2e10  # multiplications in one move of the population: some seconds
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
+_OVERLOOKED = 0.5  # nats by which a known policy must be better than all that were drawn
 _HASTY = 4  # moves at the end of a run that is out of time
 _AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
 _BLOCK = 16  # moves between looks at the precision
@@ -80,6 +85,7 @@ class State(NamedTuple):
     log_evidence: Floats  # [I]
     log_size: float  # adapted size of moves
     moves: int  # per step of the ladder
+    pilots: int  # rounds that only show where to start from
     calls: int  # compiled calls so far; keys are made of it
     ladder: Floats  # [L] values of `b` that this round came through, from 0
     way_back: WayBack
@@ -110,7 +116,13 @@ class Annealer:
     """A problem, a scale and settings; `init` and `step` are functions of the state alone."""
 
     def __init__(
-        self, problem: Problem, config: TemperedConfig, *, scale: float = 1.0, seed: int = 0
+        self,
+        problem: Problem,
+        config: TemperedConfig,
+        *,
+        scale: float = 1.0,
+        seed: int = 0,
+        known: NDArray[np.integer] | None = None,
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         size, actions = problem.gain.shape
@@ -133,6 +145,9 @@ class Annealer:
         # Not by the number of cores: the same seed gives the same bits on every machine.
         self.groups = math.gcd(config.islands, _GROUPS)
         self.kernels = compile_kernels(Shape.of(problem, self.count, config.islands, itemsize), self.groups)
+        self.pilots = 2 if config.start == "soft" and not problem.width else 1
+        # [N, K] policies that are good, whatever is sampled.
+        self.known = np.zeros((size, 0), np.int16) if known is None else known.astype(np.int16)
 
     def init(self) -> State:
         """Return the state before the first step."""
@@ -178,7 +193,7 @@ class Annealer:
             np.zeros((0, size, islands)),
             np.zeros((0, islands)),
         )
-        return State(
+        blank = State(
             policy=np.zeros((size, self.count), np.int16),
             start=start,
             inverse=0.0,
@@ -187,6 +202,7 @@ class Annealer:
             log_evidence=np.zeros(islands),
             log_size=0.0,
             moves=self.config.moves,
+            pilots=self.pilots,
             calls=_SOFT_ROUNDS + 1,
             ladder=np.zeros(1),
             way_back=self._not_back(),
@@ -202,6 +218,10 @@ class Annealer:
             best_policy=np.zeros(size, np.int16),
             finished=False,
         )
+        if not self.known.shape[1]:
+            return blank
+        returns, visits = self.evaluate(self.known)
+        return blank._replace(classes=self._met(blank.classes, self.known, returns, visits > 0))
 
     def step(self, state: State) -> State:
         """Take a step of the ladder, sample some more at its end, or go back; perhaps begin another round."""
@@ -246,17 +266,20 @@ class Annealer:
         return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, self._round(state), strict=True)))
 
     def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
-        """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of a population."""
+        """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of some policies."""
         each = self.count // self.groups
+        pieces = [policy[:, first : first + each] for first in range(0, policy.shape[1], each)]
+        found = [(self._evaluate(piece), piece.shape[1]) for piece in pieces]
+        return (
+            np.concatenate([np.asarray(part.returns, np.float64)[:some] for part, some in found]),
+            np.concatenate([np.asarray(part.visits, np.float64)[:, :some] for part, some in found], axis=1),
+        )
+
+    def _evaluate(self, policy: NDArray[np.int16]) -> Evaluation:
+        """Evaluate at most a group of policies ``[N, P]``, repeated until they are one."""
+        places = np.arange(self.count // self.groups) % policy.shape[1]
         with jax.enable_x64(True):
-            found = [
-                self.kernels.evaluate(self.rows, jnp.asarray(policy[:, first : first + each]))
-                for first in range(0, policy.shape[1], each)
-            ]
-            return (
-                np.concatenate([np.asarray(part.returns, np.float64) for part in found]),
-                np.concatenate([np.asarray(part.visits, np.float64) for part in found], axis=1),
-            )
+            return cast(Evaluation, self.kernels.evaluate(self.rows, jnp.asarray(policy[:, places])))
 
     def _round(self, state: State) -> Rounds:
         """Return what each island found in this round, ``[1, ...]``."""
@@ -381,11 +404,8 @@ class Annealer:
             sums=self._no_sums(),
         )
 
-    def _pilots(self, state: State) -> int:
-        """Return how many rounds only show where to start from."""
-        if state.taken_over:
-            return 0
-        return 2 if self.config.start == "soft" and not self.problem.width else 1
+    def _most_rounds(self, state: State) -> int:
+        return self.config.rounds + state.pilots - self.pilots
 
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
@@ -408,15 +428,20 @@ class Annealer:
             accepted=float(moved.accepted),
         )
 
+    def _met(
+        self, known: Classes, policy: NDArray[np.int16], returns: Floats, reached: NDArray[np.bool_]
+    ) -> Classes:
+        """Return the classes known, and those of policies ``[N, P]``."""
+        log_prior = np.take_along_axis(self.problem.log_prior, policy.astype(np.int64), axis=1)
+        log_mass = self.scale * returns + np.where(reached, log_prior, 0.0).sum(axis=0)
+        return add_classes(known, self.codes, policy, reached, log_mass, returns)
+
     def _record(self, state: State, stage: Stage) -> State:
         """Remember the reach classes and the best policy."""
         returns, visits, _ = (np.asarray(part) for part in stage.walkers.evaluation)
         reached = visits > 0
-        returns = returns.astype(np.float64)
         policy = np.asarray(stage.walkers.policy)
-        log_prior = np.take_along_axis(self.problem.log_prior, policy.astype(np.int64), axis=1)
-        log_mass = self.scale * returns + np.where(reached, log_prior, 0.0).sum(axis=0)
-        classes = add_classes(state.classes, self.codes, policy, reached, log_mass, returns)
+        classes = self._met(state.classes, policy, returns.astype(np.float64), reached)
         state = state._replace(classes=classes, members=codes_of(self.codes, policy, reached))
         if float(stage.best.returns) > state.best_return:
             state = state._replace(
@@ -447,8 +472,8 @@ class Annealer:
         own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
         most = _MOST_MOVES * state.moves // config.moves
-        starts = self._pilots(state)
-        if number < min(starts, config.rounds - 1):
+        pilots = 0 if state.taken_over else state.pilots
+        if number < min(pilots, self._most_rounds(state) - 1):
             # Rounds that only show where to start from.
             over = own.distance <= 4 * config.tolerance or summed >= _PILOT
         else:
@@ -456,7 +481,7 @@ class Annealer:
             over = (near and summed >= self.least) or summed >= most
         if not over:
             return state
-        if number < starts or state.taken_over:
+        if number < pilots or state.taken_over:
             return self._conclude(state)
         way_back = WayBack(len(state.ladder) - 1, state.policy, np.zeros(config.islands))
         return state._replace(way_back=way_back)
@@ -482,22 +507,30 @@ class Annealer:
 
     def _conclude(self, state: State) -> State:
         """End the run, or begin another round."""
-        config, number, starts = self.config, len(state.round_steps), self._pilots(state)
+        config, number = self.config, len(state.round_steps)
+        pilots = 0 if state.taken_over else state.pilots
         whole = self.estimate(state)
         assert whole is not None
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
-        precise = number >= starts and whole.precise(config.tolerance, config.evidence_tolerance)
+        precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
         hurried = self.disagreement(state) > config.evidence_tolerance
-        if (precise and not refuted and not hurried) or number + 1 >= config.rounds:
+        overlooked = self._overlooked(state) if number + 1 == pilots == self.pilots else None
+        last = number + 1 >= self._most_rounds(state) and overlooked is None
+        if (precise and not refuted and not hurried) or last:
             return state._replace(finished=True)
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
-        if number + 1 >= starts:
-            start = refit(rounds, before, self.problem.prior, self.count // config.islands)
-        else:
+        if number + 1 < pilots:
             start = self._soft_start(committed=True)
-        more = number >= starts
+        else:
+            start = refit(rounds, before, self.problem.prior, self.count // config.islands)
+            if overlooked is not None:
+                start = self._around(overlooked, start)
+            elif refuted:
+                heaviest = state.classes.heavy[0]
+                start = self._around(np.where(heaviest >= 0, heaviest, start.argmax(axis=1)), start)
+        more = number >= pilots
         return self._begin(
             state._replace(
                 start=start,
@@ -506,8 +539,24 @@ class Annealer:
                 round_starts=before,
                 round_classes=np.concatenate([state.round_classes, state.members[None]]),
                 moves=state.moves * 2 if more else state.moves,
+                pilots=state.pilots + (overlooked is not None),
             )
         )
+
+    def _overlooked(self, state: State) -> NDArray[np.int16] | None:
+        """Return the best policy known, if it is better than all that were drawn."""
+        if not self.known.shape[1]:
+            return None
+        returns, _ = self.evaluate(self.known)
+        best = int(np.argmax(returns))
+        better = self.scale * (float(returns[best]) - state.best_return) > _OVERLOOKED
+        return self.known[:, best] if better else None
+
+    def _around(self, policy: NDArray[np.integer], elsewhere: Floats) -> Floats:
+        """Return a start around a policy ``[N]``."""
+        found = self._evaluate(policy[:, None].astype(np.int16))
+        visits, adjoint = (np.asarray(part, np.float64)[..., 0] for part in found[1:])
+        return start_around(policy, visits, adjoint, elsewhere, self.problem.prior, self.scale)
 
 
 def _largest_return(problem: Problem, enough: float) -> float:

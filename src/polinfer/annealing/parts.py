@@ -131,6 +131,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
             policy_stderr=np.where(several, outside / 2, 0.0) * problem.legal,
             returns=float(weight @ state.classes.heavy_returns),
             returns_stderr=outside * float(state.classes.heavy_returns.std()),
+            log_evidence_stderr=max(found.log_evidence_stderr, outside),
         )
     back = annealer.reverse(state) or (np.nan, 0.0)
     return PartPosterior(
