@@ -8,8 +8,9 @@ and ``log Z`` move with the weights.
 
 What was never drawn counts as many draws as outcomes were drawn once (Good and Turing), and as many more as
 other pairs have on average, half a draw being added to their sum: a pair may have missed what others show.
-It may be worth anything between the least and the largest reward and value of the table.  Without the share
-of the others an outcome of 3%, missed by 40 draws, was as good as impossible, and wrong answers were trusted.
+Where all draws had the same outcome, it counts as half a draw more.  It may be worth anything between the
+least and the largest reward and value of the table.  Without this an outcome of 3%, missed by 40 draws, was
+as good as impossible, and wrong answers were trusted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from polinfer import exact
 from polinfer.exact.solution import Floats
 from polinfer.posterior.posterior import Posterior
+from polinfer.problems.tabular.exploration.influence import UNSEEN
 from polinfer.problems.tabular.table import TabularMDP
 
 _TABLES = 64  # bootstrapped ones
@@ -168,7 +170,8 @@ def _changes(table: TabularMDP, seed: int) -> _Changes:
         once = (np.abs(count - 1) < 1e-6).sum(axis=-1)
         drawn = random.standard_gamma(count, (_TABLES, *count.shape))
         shared = (once.sum() + _NEVER) / len(once)
-        other = random.standard_gamma(once + shared, (_TABLES, len(state)))
+        alone = (share > 0).sum(axis=-1) == 1
+        other = random.standard_gamma(once + shared + UNSEEN * alone, (_TABLES, len(state)))
         total = drawn.sum(axis=-1) + other
         outcome[:, state, action] = drawn / total[..., None] - share
         unseen[:, state, action] = other / total

@@ -351,6 +351,56 @@ def test_the_error_of_a_table_is_the_one_that_it_has_with_many_seeds(ablation, s
     check_error_against_truth(ablation[0], scale, draws, seeds)
 
 
+RARE = [  # state, action, next state, probability, reward: what matters most comes once in 25 to 50 times
+    (0, 0, 1, 1.0, 0.21),
+    *[(0, 1, 1, 0.97, 0.0), (0, 1, 3, 0.03, 11.0)],
+    *[(0, 2, 1, 0.98, 0.5), (0, 2, 3, 0.02, -9.0)],
+    *[(1, 0, 0, 0.8, 0.1), (1, 0, 3, 0.2, 0.0)],
+    *[(1, 1, 2, 0.55, 0.4), (1, 1, 0, 0.45, 0.0)],
+    *[(1, 2, 2, 0.3, 0.0), (1, 2, 1, 0.7, 0.0)],
+    (2, 0, 3, 1.0, 0.9),
+    *[(2, 1, 0, 0.6, 0.0), (2, 1, 3, 0.4, 1.3)],
+    *[(2, 2, 1, 0.96, 0.0), (2, 2, 3, 0.04, 7.0)],
+]
+
+
+class Rare:
+    """Four places; a jackpot, a wreck and a prize that few draws show."""
+
+    num_actions, horizon = 3, 9
+
+    def init(self, seed):
+        return 0
+
+    def step(self, seed, state, action):
+        rows = [row[2:] for row in RARE if row[:2] == (state, action)]
+        reached, _, reward = random.Random(seed).choices(rows, [row[1] for row in rows])[0]
+        return reached, reward, reached == 3
+
+    def legal(self, state):
+        return [True] * 3
+
+
+@pytest.mark.parametrize("seeds", [10])
+def test_what_few_draws_have_not_shown_is_allowed_for(seeds):
+    P, R = np.zeros((4, 3, 4)), np.zeros((4, 3, 4))
+    for s, a, n, probability, reward in RARE:
+        P[s, a, n], R[s, a, n] = probability, reward
+    exact = polinfer.TabularMDP(P, R, 0, [3], 9)
+    policy = polinfer.infer(exact, "exact").table_probs()[0].astype(np.float64)
+    policy /= policy.sum(axis=1, keepdims=True)
+    weight = polinfer.exact.evaluate_policy(exact, policy).occupancy[:3]
+    off, said = np.zeros(seeds), np.zeros(seeds)
+    for seed in range(seeds):
+        table = polinfer.tabulate(Rare(), draws=40, seed=seed)
+        answer = polinfer.infer(table, "exact")
+        found = answer.table_probs()[0][[table.states.index(state) for state in range(3)]]
+        off[seed] = (0.5 * np.abs(found - policy[:3]).sum(axis=-1)) @ weight / weight.sum()
+        said[seed] = table_error(answer).distance
+    assert not ((said <= 0.03) & (off > 0.03)).any()  # nothing wrong would be trusted
+    assert np.mean(off <= said) >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / seeds)
+
+
 def check_error_against_truth(mdp, scale, draws, seeds):
     """Compare log Z and marginals of estimated tables with the truth, and with what `table_error` says."""
     exact = polinfer.tabulate(mdp).with_problem(reward_scale=scale)
