@@ -54,7 +54,23 @@ def judge(
     posterior: Posterior, proven: EvidenceBounds | None, pareto: float | None, seed: int, effort: Effort
 ) -> Judgement:
     """Return the verdict on an answer, and on what the draws of an estimated table leave open."""
-    return allow_for_draws(_judge(posterior, proven, pareto, seed, effort), table_error(posterior, seed))
+    judged = allow_for_draws(_judge(posterior, proven, pareto, seed, effort), table_error(posterior, seed))
+    return allow_for_averages(judged, posterior.view)
+
+
+def allow_for_averages(judged: Judgement, view: object) -> Judgement:
+    """Never trust an answer on a table that averages over something hidden: the problem is another one.
+
+    What is hidden may last, so that one policy's return is not that of the averages; how much that matters
+    is not known.
+    """
+    if judged.verdict is not Verdict.TRUST or not (isinstance(view, TabularMDP) and view.averaged):
+        return judged
+    return judged._replace(
+        verdict=Verdict.CARE,
+        reason=f"{judged.reason}, for a table that averages over what states do not show (markov ignore)",
+        remedy="states that show what matters: identity=, or a wrapper",
+    )
 
 
 def allow_for_draws(judged: Judgement, error: TableUncertainty | None) -> Judgement:

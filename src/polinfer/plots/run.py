@@ -26,6 +26,7 @@ from polinfer.plots import (
     training_figure,
 )
 from polinfer.plots.certificate import evidence_figure
+from polinfer.plots.graph import graph_figure, graph_of
 from polinfer.plots.lattice import lattice_figure, lattice_of
 from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.trace import Trace
@@ -40,7 +41,7 @@ _STEPS = 12  # small multiples of a policy that looks at the step
 def policy_figure(
     mdp: Problem, table: TabularMDP, panels: list[PolicyPanel], optimal: Collection[str] = ()
 ) -> Figure:
-    """Draw policies given in table order: by the figure of their domain, or else as heat maps.
+    """Draw policies given in table order: by the figure of their domain, or else as graphs or heat maps.
 
     A Blackjack chart shows the margins of the panels whose titles are `optimal`.  Policies that look at the
     step are drawn as small multiples: the first panel's, at some of the steps.
@@ -70,6 +71,9 @@ def policy_figure(
     lattice = lattice_of(table)
     if lattice is not None:
         return lattice_figure(table, lattice, panels)
+    graph = graph_of(table, panels)
+    if graph is not None:
+        return graph_figure(table, graph, panels)
     return policy_table_figure(table, panels)
 
 

@@ -2,6 +2,7 @@
 
 from polinfer.problems import domains as _domains  # noqa: F401 - registers the problems that get ids below
 from polinfer.problems.adapters.gym import from_gymnasium, make_gymnasium
+from polinfer.problems.adapters.gymnax import make_gymnax
 from polinfer.problems.adapters.own_class import make_own
 from polinfer.problems.adapters.rddl import from_rddl, make_rddl
 from polinfer.problems.adapters.registration import register_environments, to_gymnasium
@@ -11,6 +12,7 @@ __all__ = [
     "from_gymnasium",
     "from_rddl",
     "make_gymnasium",
+    "make_gymnax",
     "make_rddl",
     "register_environments",
     "to_gymnasium",
@@ -21,6 +23,12 @@ register_scheme(
     make_gymnasium,
     "A Gymnasium environment with discrete actions; further options are the environment's own.",
     "gym:FrozenLake-v1",
+)
+register_scheme(
+    "gymnax",
+    make_gymnax,
+    "An environment of gymnax with whole numbers for a state; options are its parameters.",
+    "gymnax:FourRooms-misc",
 )
 register_scheme(
     "rddl",

@@ -181,6 +181,10 @@ class SnapshotSimulator:
             else split_batch(self.observation_space, observation)
         )
 
+    def player(self) -> Player:
+        """Return what plays whole episodes, without a snapshot at every step."""
+        return Player(self)
+
     def _start(self, env: Env, seed: int) -> ObservedState:
         if self._reset_seed is not None:
             seed = self._reset_seed
@@ -266,6 +270,37 @@ class SnapshotSimulator:
             if not _same(first, expected):
                 raise DomainError(f"{self.name} goes on otherwise {self._store.after}")
             state = first[0]
+
+
+class Player:
+    """Episodes one after the other in one environment, as an agent plays them."""
+
+    def __init__(self, simulator: SnapshotSimulator) -> None:
+        self._simulator, self._env = simulator, simulator._store.blank()
+        self._begun = False
+
+    def start(self, seed: int) -> ObservedState:
+        """Reset the environment; its generators are seeded once, or each time where its reset is."""
+        simulator = self._simulator
+        if self._begun and simulator._reset_seed is None:
+            return simulator._observe(self._env, *self._env.reset())
+        self._begun = True
+        state = simulator._start(self._env, seed)
+        if simulator._reset_seed is not None:
+            reseed(self._env, seed, simulator._inner)
+        return state
+
+    def step(self, seed: int, action: int) -> tuple[ObservedState, float, bool]:
+        """Take an action."""
+        del seed
+        return self._simulator._advance(self._env, None, action)
+
+    def keep(self, state: ObservedState) -> ObservedState:
+        """Return the state that was reached last as one that can be stepped from later."""
+        if state._snapshot is None:
+            return state
+        store = self._simulator._store
+        return ObservedState(state.key, state.legal, store.snapshot(store.restore(state._snapshot)))
 
 
 def _masks(env: Env) -> Any:

@@ -31,7 +31,7 @@ _ENDINGS = ("ending_names", "ending_success", "ending_of")
 _ORIGIN = ("features", "identities")  # of the MDP that the table was made from
 _OBSERVED = "observed"  # rows of five: four numbers that are the hash of an observation, and a state
 _KEYS = "state_keys"  # what the states of a simulator are, as Python literals
-_DRAWN = ("draws", "initial_draws")  # what probabilities were estimated from
+_DRAWN = ("draws", "initial_draws", "averaged")  # what probabilities were estimated from
 _DENSE = ("transitions", "rewards")
 _SPARSE = ("outcomes", "num_states", "num_actions")
 
@@ -152,6 +152,8 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
         ).reshape(-1, 5)
     if table.initial_draws:
         contents["initial_draws"] = table.initial_draws
+    if table.averaged:
+        contents["averaged"] = True
     if table.has_prior:
         contents["prior"] = table.prior
     if table.discount != 1:
@@ -299,6 +301,11 @@ def _drawn(contents: Mapping[str, Any], num_states: int, num_actions: int) -> di
         if number.ndim != 0 or not is_whole(number.item()) or number < 0:
             raise TableError(f"initial_draws must be a whole number, got {contents['initial_draws']!r}")
         found["initial_draws"] = int(number)
+    if "averaged" in contents:
+        flag = np.asarray(contents["averaged"])
+        if flag.ndim != 0 or flag.dtype != np.bool_:
+            raise TableError(f"averaged must be true or false, got {contents['averaged']!r}")
+        found["averaged"] = bool(flag)
     return found
 
 

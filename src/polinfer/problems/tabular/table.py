@@ -108,6 +108,7 @@ class TabularMDP(Shown):
     discount: float
     draws: NDArray[np.int32] | None  # [S, A], what probabilities are estimated from; 0 exact, None all exact
     initial_draws: int  # what `initial` is estimated from; 0 exact
+    averaged: bool  # whether rows average over something hidden, so that they are not the whole problem
 
     def __init__(
         self,
@@ -253,6 +254,7 @@ class TabularMDP(Shown):
         identities: NDArray[np.int32] | None = None,
         draws: NDArray[np.int32] | None = None,
         initial_draws: int = 0,
+        averaged: bool = False,
     ) -> None:
         if num_states * num_actions > MAX_PAIRS:
             raise TableError(f"num_states times num_actions may be at most {MAX_PAIRS:,}")
@@ -302,6 +304,7 @@ class TabularMDP(Shown):
             "discount": share,
             "draws": check_draws(draws, is_legal, is_absorbing),
             "initial_draws": check_at_least("initial_draws", initial_draws, 0),
+            "averaged": averaged,
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -316,7 +319,7 @@ class TabularMDP(Shown):
             value = getattr(self, name)
             if (name == "prior" and not self.has_prior) or (name == "discount" and value == 1):
                 continue
-            if (name == "draws" and value is None) or (name == "initial_draws" and value == 0):
+            if (name == "draws" and value is None) or (name in ("initial_draws", "averaged") and not value):
                 continue  # as before there were any, so that tables saved then are still the same
             whole.update(
                 repr((name, value.shape) if isinstance(value, np.ndarray) else (name, value)).encode()

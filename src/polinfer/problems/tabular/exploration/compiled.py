@@ -16,6 +16,8 @@ from polinfer.problems.tabular.exploration.source import Described
 
 _LANES, _SMALL, _DRAWS = 2048, 64, 64  # pairs in a call, and draws of each
 _WAYS = 4  # representatives that are kept of a state
+# Those that are averaged over.  They are the first that were met and no sample: more would only look surer.
+MANY_WAYS = 32
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -43,24 +43,49 @@ def joined(parts: list[Drawn]) -> Drawn:
     return whole.take(first)._replace(number=np.add.reduceat(whole.number, first))
 
 
+def weights_by_way(drawn: Drawn, num_actions: int) -> NDArray[np.float64]:
+    """Return weights ``[n]`` by which every representative of a state counts alike.
+
+    Where there are several they are the draws: what two draws of one representative have in common may be
+    what is hidden.
+    """
+    pair, way, number = _by_way(drawn, num_actions)
+    _, first = np.unique(way, return_index=True)
+    ways = np.bincount(pair[first], minlength=int(pair.max(initial=-1)) + 1)
+    return np.where(ways[pair] > 1, number / np.bincount(way, number)[way], number)
+
+
+def weights_by_visit(drawn: Drawn, num_actions: int) -> NDArray[np.float64]:
+    """Return weights ``[n]`` by which visits count alike, and sum to the effective number of episodes.
+
+    The `way` of a draw is its episode.  Visits in one episode share what is hidden; their effective number
+    is that of unequally weighted episodes (Kish): the square of the sum over the sum of squares.
+    """
+    pair, way, number = _by_way(drawn, num_actions)
+    size = np.bincount(way, number)
+    _, first = np.unique(way, return_index=True)
+    total, squares = np.bincount(pair, number), np.bincount(pair[first], size**2)
+    return np.asarray(number * total[pair] / squares[pair])
+
+
+def _by_way(drawn: Drawn, num_actions: int) -> tuple[NDArray[np.int64], ...]:
+    """Return the pair of each row, a number for its pair and way together, and how often it was drawn."""
+    pair = drawn.state * num_actions + drawn.action
+    _, way = np.unique(np.stack([pair, drawn.way], axis=1), axis=0, return_inverse=True)
+    return pair, way.ravel(), drawn.number
+
+
 def estimate(
-    drawn: Drawn, num_actions: int, *, by_way: bool = False
+    drawn: Drawn, num_actions: int, weight: NDArray[np.float64] | None = None
 ) -> tuple[OutcomeRows, NDArray[np.int64]]:
     """Return the shares of the outcomes as probabilities, and the number of draws ``[S * A]`` of each pair.
 
     A reward that takes many values for one successor is kept by a few: means of equally many draws each.
-    With `by_way` every representative of a state counts alike, and where there are several, they are the
-    draws: what two draws of one representative have in common may be what is hidden.
+    With `weight` ``[n]`` rows count by it, and its sums are the draws.
     """
     pair = drawn.state * num_actions + drawn.action
-    weight = drawn.number.astype(np.float64)
-    if by_way:
-        _, way = np.unique(np.stack([pair, drawn.way], axis=1), axis=0, return_inverse=True)
-        way = way.ravel()
-        _, first = np.unique(way, return_index=True)
-        ways = np.bincount(pair[first], minlength=int(pair.max(initial=-1)) + 1)
-        several = ways[pair] > 1
-        weight = np.where(several, weight / np.bincount(way, weight)[way], weight)
+    if weight is None:
+        weight = drawn.number.astype(np.float64)
     total = np.bincount(pair, weight)
     link = np.stack([pair, drawn.successor], axis=1)
     # `drawn` is ordered by way before successor; here ways are taken together.

@@ -19,7 +19,6 @@ from polinfer.problems.tabular.exploration.source import Described
 from polinfer.problems.tabular.table import TabularMDP
 
 _WAYS, _START_WAYS = 4, 8  # representatives that are kept of a state, and of one to start in
-MANY_WAYS = 32  # the least number of them that are averaged over
 _FEATURES = 1 << 24  # numbers of all states together
 _PLAIN = (int, float, str, bytes, bool, tuple, frozenset, type(None))  # hold nothing but what they compare
 
@@ -33,13 +32,16 @@ class HostSource:
     compiled = False
     chunk = 1
 
-    def __init__(self, simulator: Simulator, seed: int, identity: Any = None, ways: int = _WAYS) -> None:
+    def __init__(self, simulator: Simulator, seed: int, identity: Any = None) -> None:
         self.simulator, self.num_actions, self.horizon = simulator, simulator.num_actions, simulator.horizon
-        self._identity, self._ways = identity, ways
+        self._identity = identity
         self._random = random.Random(f"{seed}/exploration")
         self._keep = random.Random(f"{seed}/representatives")
         self._numbers: dict[tuple[Any, bool], int] = {}
         self._reps: list[list[Any]] = []
+        self._serials: list[list[int]] = []  # of the representatives
+        self._episode_of: list[int] = []  # by serial number
+        self._episodes = 0
         self._origins: list[list[Any]] = []
         self._arrivals: list[int] = []
         self._over: list[bool] = []
@@ -56,7 +58,7 @@ class HostSource:
         found: Counter[int] = Counter()
         for _ in range(draws):
             seed = self._random.getrandbits(63)
-            number = self._add(self.simulator.init(seed), False, object())
+            number = self._add(self.simulator.init(seed), False, object(), self._new_episode())
             self._starts.add(number)
             found[number] += 1
         return dict(found)
@@ -109,35 +111,71 @@ class HostSource:
             zip(pairs.tolist(), draws.tolist(), way.tolist(), strict=True)
         ):
             for _ in range(number):
-                successor, reward, drew = self._step(state, action, which)
-                counted[state, action, which, successor, reward] += 1
+                successor, reward, drew, serial = self._step(state, action, which)
+                counted[state, action, serial, successor, reward] += 1
                 if not drew:
                     sure[index] = True
                     break
-        rows = list(counted)
-        columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-        state_, action_, way_, successor_ = (np.array(column, np.int64) for column in columns[:4])
-        numbers = np.array(list(counted.values()), np.int64)
-        return Drawn(state_, action_, way_, successor_, np.array(columns[4], np.float64), numbers), sure
+        return _as_arrays(counted), sure
 
-    def _step(self, state: int, action: int, way: int) -> tuple[int, float, bool]:
-        seed, own = self._random.getrandbits(63), self._reps[state][way % len(self._reps[state])]
-        if self._watched is None:
-            reached, gained, over = self.simulator.step(seed, own, action)
-            drew = True
-        else:
-            reached, gained, over, drew = self._watched(seed, own, action)
+    def play(self, steps: int) -> tuple[Drawn, dict[int, int]]:
+        """Play episodes of random actions, without going back to any state."""
+        counted: Counter[tuple[int, int, int, int, float]] = Counter()
+        starts: Counter[int] = Counter()
+        make: Any = getattr(self.simulator, "player", None)
+        player = _Player(self.simulator) if make is None else make()
+        while steps > 0:
+            state, episode = player.start(self._random.getrandbits(63)), self._new_episode()
+            here = self._met(player, state, False, episode)
+            starts[here] += 1
+            for _ in range(self.horizon):
+                mask = self.simulator.legal(state)
+                action = self._random.choice([a for a in range(self.num_actions) if mask[a]])
+                state, gained, over = player.step(self._random.getrandbits(63), action)
+                there = self._met(player, state, bool(over), episode)
+                counted[here, action, episode, there, self._checked(gained, here, action)] += 1
+                here, steps = there, steps - 1
+                if over:
+                    break
+        return _as_arrays(counted), dict(starts)
+
+    def origins(self, way: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the episodes that representatives go back to."""
+        return np.array(self._episode_of, np.int64)[way]
+
+    def _met(self, player: Any, state: Any, over: bool, episode: int) -> int:
+        """Return the number of a state in an episode; one that is new is kept, to be stepped from."""
+        key = state if self._identity is None else self._identity(state)
+        known = self._numbers.get((key, over))
+        return self._add(player.keep(state), over, object(), episode) if known is None else known
+
+    def _new_episode(self) -> int:
+        self._episodes += 1
+        return self._episodes - 1
+
+    def _checked(self, gained: Any, state: int, action: int) -> float:
         reward = float(gained)
         if not np.isfinite(reward):
             raise PolinferError(
                 f"the reward of action {self.action_names()[action]!r} in state {self.name(state)} is "
                 f"{reward}; rewards must be finite"
             )
+        return reward
+
+    def _step(self, state: int, action: int, way: int) -> tuple[int, float, bool, int]:
+        seed, place = self._random.getrandbits(63), way % len(self._reps[state])
+        own, serial = self._reps[state][place], self._serials[state][place]
+        if self._watched is None:
+            reached, gained, over = self.simulator.step(seed, own, action)
+            drew = True
+        else:
+            reached, gained, over, drew = self._watched(seed, own, action)
+        reward = self._checked(gained, state, action)
         # Two draws may differ in what is hidden; without chance, one way is always the same.
         origin: Any = object() if drew else (state, action, way)
-        return self._add(reached, bool(over), origin), reward, drew
+        return self._add(reached, bool(over), origin, self._episode_of[serial]), reward, drew, serial
 
-    def _add(self, state: Any, over: bool, origin: Any) -> int:
+    def _add(self, state: Any, over: bool, origin: Any, episode: int) -> int:
         key = state if self._identity is None else self._identity(state)
         try:
             number = self._numbers.setdefault((key, over), len(self._reps))
@@ -149,23 +187,30 @@ class HostSource:
         if number == len(self._reps):
             self._reps.append([state])
             self._origins.append([origin])
+            self._serials.append([self._new_serial(episode)])
             self._arrivals.append(1)
             self._over.append(over)
         elif not over and (self._identity is not None or not isinstance(state, _PLAIN)):
-            self._keep_way(number, state, origin)
+            self._keep_way(number, state, origin, episode)
         return number
 
-    def _keep_way(self, number: int, state: Any, origin: Any) -> None:
+    def _new_serial(self, episode: int) -> int:
+        self._episode_of.append(episode)
+        return len(self._episode_of) - 1
+
+    def _keep_way(self, number: int, state: Any, origin: Any, episode: int) -> None:
         """Keep some of the states that look like this one: the first, and others at random."""
         self._arrivals[number] += 1
         if origin in self._origins[number]:
             return
         reps, origins = self._reps[number], self._origins[number]
-        if len(reps) < max(self._ways, _START_WAYS if number in self._starts else _WAYS):
+        if len(reps) < (_START_WAYS if number in self._starts else _WAYS):
             reps.append(state)
             origins.append(origin)
+            self._serials[number].append(self._new_serial(episode))
         elif (place := self._keep.randrange(self._arrivals[number])) and place < len(reps):
             reps[place], origins[place] = state, origin
+            self._serials[number][place] = self._new_serial(episode)
 
     def describe(self) -> Described:
         """Return names, features where they are few, and identities that only depend on the states."""
@@ -238,6 +283,34 @@ class HostSource:
         if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or shape[0] * count > _FEATURES:
             return None
         return np.stack([np.zeros(shape, np.float32) if row is None else row for row in rows])
+
+
+class _Player:
+    """Episodes of a simulator whose states can be stepped from at any time."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._state: Any = None
+
+    def start(self, seed: int) -> Any:
+        self._state = self._simulator.init(seed)
+        return self._state
+
+    def step(self, seed: int, action: int) -> tuple[Any, Any, Any]:
+        moved = self._simulator.step(seed, self._state, action)
+        self._state = moved[0]
+        return moved
+
+    def keep(self, state: Any) -> Any:
+        return state
+
+
+def _as_arrays(counted: Counter[tuple[int, int, int, int, float]]) -> Drawn:
+    rows = list(counted)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+    state, action, way, successor = (np.array(column, np.int64) for column in columns[:4])
+    number = np.array(list(counted.values()), np.int64)
+    return Drawn(state, action, way, successor, np.array(columns[4], np.float64), number)
 
 
 def _literals(keys: list[Any]) -> tuple[str, ...] | None:

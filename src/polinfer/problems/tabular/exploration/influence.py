@@ -3,6 +3,9 @@
 For a policy the derivative of ``J`` in the probability of an outcome is ``sum_t d_t(s) pi_t(a|s) (r + V)``,
 visits times what follows.  Its standard deviation over the outcomes of a pair, divided by the square root of
 the draws, is the error that the pair brings to ``J``.
+
+A pair that always did the same so far may have missed what is rare: half a draw more, of anything in the
+range of rewards and values, keeps such pairs from getting no more draws for want of a surprise.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from numpy.typing import NDArray
 from polinfer.problems.tabular.table import TabularMDP
 
 Floats = NDArray[np.float64]
+UNSEEN = 0.5
+"""Draws that other outcomes count as, where all draws of a pair had the same one."""
 
 
 def influence(table: TabularMDP) -> Floats:
@@ -35,13 +40,21 @@ def influence(table: TabularMDP) -> Floats:
         value = (share * np.where(legal, worth, 0.0)).sum(axis=1)
         values[step] = np.where(table.absorbing, 0.0, value)
         policies[step] = share
-    visits = np.where(table.absorbing, 0.0, table.initial)
+    visits, total = np.where(table.absorbing, 0.0, table.initial), np.zeros((states, actions))
     outcome = np.zeros(table.successor.shape)
     for step in range(table.horizon):
         taken = visits[:, None] * policies[step]
+        total += taken
         outcome += taken[..., None] * (table.reward + values[step + 1][table.successor])
         flow = (taken[..., None] * table.probability).ravel()
         visits = np.bincount(table.successor.ravel(), flow, minlength=states)
         visits[table.absorbing] = 0.0
     mean = (table.probability * outcome).sum(axis=-1, keepdims=True)
-    return np.asarray(np.sqrt((table.probability * (outcome - mean) ** 2).sum(axis=-1)))
+    variance = (table.probability * (outcome - mean) ** 2).sum(axis=-1)
+    if table.draws is not None:
+        paid = table.reward[table.probability > 0]
+        span = np.ptp(paid) + np.ptp(values[0]) if paid.size else 0.0
+        alone = (table.draws > 0) & ((table.probability > 0).sum(axis=-1) == 1)
+        missed = np.where(alone, UNSEEN / (table.draws + UNSEEN), 0.0)
+        variance += missed * (1 - missed) * (total * span) ** 2
+    return np.asarray(np.sqrt(variance))

@@ -11,11 +11,10 @@ from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.progress import Progress, current_progress
 from polinfer.core.protocol import MDP
 from polinfer.problems.tabular.exploration import cache
-from polinfer.problems.tabular.exploration.compiled import CompiledSource
-from polinfer.problems.tabular.exploration.host import MANY_WAYS, HostSource, with_known_states
+from polinfer.problems.tabular.exploration.compiled import MANY_WAYS, CompiledSource
+from polinfer.problems.tabular.exploration.host import HostSource, with_known_states
 from polinfer.problems.tabular.exploration.options import Exploration
 from polinfer.problems.tabular.exploration.search import explore
-from polinfer.problems.tabular.exploration.source import Source
 from polinfer.problems.tabular.table import TabularMDP
 
 
@@ -40,22 +39,15 @@ def explore_problem(
 def _explore(
     problem: Any, options: Exploration, identity: Callable[[Any], Any] | None, watcher: Progress | None
 ) -> TabularMDP:
-    source: Source
-    ways = {}
-    if options.markov == "ignore":
-        # Representatives are the draws then: more of these take more of those.  Those of a compiled problem
-        # are the first that were met, not a sample, and more of them would only look more certain.
-        wanted = 0 if isinstance(problem, MDP) else options.filled(False).draws or 0
-        ways["ways"] = max(MANY_WAYS, wanted)
     if isinstance(problem, MDP):
         if identity is not None:
             raise PolinferError("identity= is for simulators in plain Python; a JAX problem has identity()")
         # Single precision, as the problem is simulated.
         with jax.enable_x64(False):
+            ways = {"ways": MANY_WAYS} if options.markov == "ignore" else {}
             return explore(CompiledSource(problem, options.seed, **ways), options, watcher)
     check_simulator(problem)
-    source = HostSource(problem, options.seed, identity, **ways)
-    return explore(source, options, watcher)
+    return explore(HostSource(problem, options.seed, identity), options, watcher)
 
 
 def check_simulator(problem: Any) -> None:

@@ -9,11 +9,17 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import TooLargeError
 from polinfer.core.progress import Progress, Report
-from polinfer.problems.tabular.exploration.counts import Drawn, estimate, joined
+from polinfer.problems.tabular.exploration.counts import (
+    Drawn,
+    estimate,
+    joined,
+    weights_by_visit,
+    weights_by_way,
+)
 from polinfer.problems.tabular.exploration.influence import influence
 from polinfer.problems.tabular.exploration.markov import check_alike, refuse
 from polinfer.problems.tabular.exploration.options import Exploration
-from polinfer.problems.tabular.exploration.source import Source
+from polinfer.problems.tabular.exploration.source import Playing, Source
 from polinfer.problems.tabular.rows import OutcomeRows
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -39,15 +45,19 @@ class _Search:
         self.source, self.options, self.progress = source, options, progress
         self.draws, self.limit = options.draws, options.max_states
         self.parts: list[Drawn] = []
+        self.played: list[Drawn] = []
         self.sure: dict[tuple[int, int], bool] = {}  # the pairs that were drawn, and whether without chance
         self.done = self.spent = 0
         self.checked: dict[int, int] = {}  # states, by the number of representatives that were compared
         self.checks = list(_CHECKS)
+        self.averaging = False  # whether states that look alike were seen to behave differently
 
     def run(self) -> TabularMDP:
         starts = self.source.start(_STARTS * self.draws)
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
         self._check(range(len(self.source)))
+        if self.averaging and isinstance(self.source, Playing):
+            self._play(starts, self.source)
         for left in range(_ROUNDS, 0, -1):
             self._add_where_it_matters(starts, left)
             self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
@@ -104,13 +114,17 @@ class _Search:
             self.checked[state] = source.ways(state)
             for action in range(source.num_actions):
                 chance[row, action] = not self.sure.get((state, action), False)
-        if self.options.markov == "ignore":
+        if self.averaging:
             self._draw_all_ways(new)
             return
         screen = max(_SCREEN, self.draws // 16)
         parts, difference = check_alike(source, np.array(new, np.int64), chance, screen)
         if difference is not None:
-            raise refuse(source, difference)
+            if self.options.markov == "check":
+                raise refuse(source, difference)
+            self.averaging = True
+            self._draw_all_ways(new)
+            return
         for part in parts:
             # One draw more of what involves no chance says nothing new.
             keep = np.array(
@@ -140,8 +154,32 @@ class _Search:
         self.spent += int(drawn.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
 
+    def _play(self, starts: dict[int, int], source: Playing) -> None:
+        """Play whole episodes: each meets what is hidden anew, as often as it comes."""
+        random = sum(not sure for sure in self.sure.values())
+        played, first = source.play(self.draws * random)
+        self.played.append(played)
+        self.spent += int(played.number.sum())
+        for state, number in first.items():
+            starts[state] = starts.get(state, 0) + number
+        self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
+
+    def _averaged(self) -> tuple[Drawn, NDArray[np.float64]]:
+        """Return draws and their weights: of episodes where these came often enough, else of few ways in."""
+        source, actions = self.source, self.source.num_actions
+        other, played = joined(self.parts), joined(self.played)
+        if isinstance(source, Playing):
+            other = joined([other._replace(way=source.origins(other.way))])
+        weight, pair = weights_by_visit(played, actions), played.state * actions + played.action
+        often = np.bincount(pair, weight, len(source) * actions) >= _LEAST
+        kept, other = often[pair], other.take(~often[other.state * actions + other.action])
+        columns: Any = [np.concatenate(both) for both in zip(played.take(kept), other, strict=True)]
+        return Drawn(*columns), np.concatenate([weight[kept], weights_by_way(other, actions)])
+
     def _add_where_it_matters(self, starts: dict[int, int], left: int) -> None:
         """Give out a part of the draws that are left, by how much each pair's error matters for J."""
+        if self.averaging:
+            return  # more draws of the same few representatives would say nothing of what is hidden
         random = np.array([pair for pair, sure in self.sure.items() if not sure], np.int64).reshape(-1, 2)
         budget = (self.draws * len(random) - self._spent_on_chance()) // left
         if budget < len(random) or len(random) == 0:
@@ -169,8 +207,8 @@ class _Search:
 
     def _table(self, starts: dict[int, int], *, describe: bool) -> TabularMDP:
         source, count = self.source, len(self.source)
-        drawn = joined(self.parts)
-        rows, total = estimate(drawn, source.num_actions, by_way=self.options.markov == "ignore")
+        drawn, weight = self._averaged() if self.averaging else (joined(self.parts), None)
+        rows, total = estimate(drawn, source.num_actions, weight)
         absorbing = np.array([source.is_terminal(state) for state in range(count)])
         legal = np.array([source.legal(state) for state in range(count)])
         legal[absorbing] = True
@@ -185,7 +223,12 @@ class _Search:
                 draws[state, action] = 0
         # One start that came every time is taken as certain.
         first = int(initial.sum()) if len(starts) > 1 else 0
-        options: dict[str, Any] = {"legal": legal, "draws": draws, "initial_draws": first}
+        options: dict[str, Any] = {
+            "legal": legal,
+            "draws": draws,
+            "initial_draws": first,
+            "averaged": self.averaging,
+        }
         if not describe:
             return _made(rows, count, source, initial, absorbing, options)
         told = source.describe()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,22 @@ class Described(NamedTuple):
     sources: list[Any]
     keys: tuple[str, ...] | None  # what states are, as Python literals; None where that cannot be written
     observed: dict[bytes, list[int]]  # rows by the hash of an observation; empty where those are the states
+
+
+@runtime_checkable
+class Playing(Protocol):
+    """A source that can also play whole episodes."""
+
+    def play(self, steps: int) -> tuple[Drawn, dict[int, int]]:
+        """Play episodes of random actions for so many steps; return the draws and how often each start came.
+
+        The `way` of a draw is the number of its episode.
+        """
+        ...
+
+    def origins(self, way: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the episodes ``[n]`` that representatives ``[n]`` go back to."""
+        ...
 
 
 class Source(Protocol):
