@@ -172,6 +172,7 @@ export class App {
     const { tab, scale } = state;
     const others = [state.shown, state.against].some((name) => name && !["posterior", "soft", "VSMC (paper)"].includes(name));
     if (tab === "compare" || others) this._need("neighbours");
+    if ([state.shown, state.against].includes("VSMC (paper)") && !this.here().vsmc) this._need("vsmc");
     // Of the soft policy the path knows some temperatures only; the one that is shown is computed.
     if (state.shown === "soft" || state.against === "soft" || tab === "compare") this._need("soft", 1 / state.alpha);
     // The path answers for every scale at once; what needs whole policies or errors is computed at this one.
@@ -429,7 +430,7 @@ export class App {
     if (this.state.tab !== "watch") view.agentAt(null);
     const shown = this.shown();
     const against = this.state.against ? `, against ${this.against()?.label ?? this.state.against}` : "";
-    this.caption.textContent = this.remark || (this.stale ? this._waiting() : shown ? shown.label + against + this._hint() : "");
+    this.caption.textContent = this.remark || (this.stale ? this._waiting() : shown ? shown.label + against + this._hint() : this._missing());
     this.caption.title = this.caption.textContent;
     view.element.setAttribute("aria-label", `${this.caption.textContent}; arrow keys move, Enter chooses`);
   }
@@ -438,6 +439,13 @@ export class App {
   _waiting() {
     if (this.failed.problem) return this.info ? "not solved; the grey answer is that of another problem" : "not solved";
     return this.info ? "solving; the grey answer is the old one" : "solving …";
+  }
+
+  /** Why there is no picture of what should be shown. */
+  _missing() {
+    if (!this.info) return "";
+    if (!this.client.live) return `${this.state.shown}: not part of this report at this reward scale`;
+    return `${this.state.shown}: ${this.failed.vsmc || this.failed.neighbours || "being computed …"}`;
   }
 
   /** Say so where rewards hardly matter, and where they would. */
@@ -454,7 +462,8 @@ export class App {
     const info = this.info;
     if (!info) return;
     const policies = info.log_policies < 25 ? Math.round(Math.exp(info.log_policies)).toLocaleString("en") : `10^${Math.round(info.log_policies / Math.LN10)}`;
-    this.title.textContent = `${info.states.length.toLocaleString("en")} states, ${policies} policies, ${info.horizon} steps`;
+    this.title.textContent = [[info.states.length.toLocaleString("en"), "state"], [policies, "policy"], [info.horizon, "step"]]
+      .map(([count, what]) => `${count} ${what === "policy" ? (count === "1" ? what : "policies") : what + (String(count) === "1" ? "" : "s")}`).join(", ");
   }
 
   _preset() {

@@ -18,8 +18,9 @@ export const INITIAL = {
   seed: 1,
 };
 
+const POLICIES = ["posterior", "soft", "control as inference", "optimum", "optimum with a clock", "uniform", "VSMC (paper)"];
 /** Words that the page knows; an address with others is read without them. @type {Object<string, string[]>} */
-const KNOWN = { tab: ["ask", "watch", "compare", "judge", "take"], view: ["picture", "list"], mode: ["thompson", "stepwise"] };
+const KNOWN = { tab: ["ask", "watch", "compare", "judge", "take"], view: ["picture", "list"], mode: ["thompson", "stepwise"], shown: POLICIES, against: POLICIES };
 /** The smallest and the largest of a number. @type {Object<string, [number, number]>} */
 const BOUNDS = { scale: [1e-4, 1e4], alpha: [0.01, 100], seed: [0, 99999], select: [0, 1e6] };
 
@@ -68,7 +69,7 @@ export function fromHash(hash, fallback) {
   }
   for (const name of ["tab", "view", "shown", "against", "mode"]) {
     const word = given.get(name);
-    if (word !== null && (KNOWN[name]?.includes(word) ?? true)) /** @type {any} */ (state)[name] = word;
+    if (word !== null && KNOWN[name].includes(word)) /** @type {any} */ (state)[name] = word;
   }
   for (const name of ["scale", "alpha", "seed", "select"]) {
     const value = Number(given.get(name));

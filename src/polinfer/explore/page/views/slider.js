@@ -61,7 +61,7 @@ export class Slider {
     } else if (answer && (scale === 1 || !answer.draft)) {
       this._facts(answer.executed.returned, null, answer.log_evidence, answer.log_evidence_stderr, answer.posterior_entropy);
     } else if (now) this._facts(now.returned, now.returned_stderr, now.log_evidence, now.log_evidence_stderr, now.entropy);
-    else replace(this.facts, h("span", { class: "soft" }, "the path is being computed"));
+    else replace(this.facts, h("span", { class: "soft" }, this.app.failed.problem || this.app.failed.path ? "no reward scales" : "reward scales are being computed"));
     this.cursor?.setAttribute("x1", (place * WIDE) / 1000);
     this.cursor?.setAttribute("x2", (place * WIDE) / 1000);
   }
