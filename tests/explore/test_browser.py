@@ -3,20 +3,26 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import polinfer
+from polinfer.explore import answers
+from polinfer.explore.report import assemble
 
 selenium = pytest.importorskip("selenium")
 from selenium import webdriver  # noqa: E402
+from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
 from selenium.webdriver.chrome.options import Options  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -65,7 +71,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    taken = tmp_path_factory.mktemp("taken")
+    options.add_experimental_option("prefs", {"download.default_directory": str(taken)})
     made = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    made.taken = taken
     made.set_window_size(1280, 940)
     yield made
     made.quit()
@@ -100,6 +109,9 @@ class Page:
     def click(self, selector: str) -> None:
         self.browser.find_element(By.CSS_SELECTOR, selector).click()
 
+    def answered(self) -> None:
+        self.until(lambda: self.js("return document.querySelector('.stale') === null"))
+
     def solved(self) -> None:
         self.until(
             lambda: self.js(
@@ -108,7 +120,7 @@ class Page:
             )
         )
 
-    def press_cell(self, x: int, y: int) -> None:
+    def press_cell(self, x: int, y: int, *kinds: str) -> None:
         """Press a cell of the grid, counted from the upper left."""
         self.js(
             """const svg = document.querySelector("svg.grid"), box = svg.getBoundingClientRect();
@@ -116,10 +128,11 @@ class Page:
             const unit = Math.min(box.width / w, box.height / h);
             const clientX = box.left + box.width / 2 + (arguments[0] + 0.56 - w / 2) * unit;
             const clientY = box.top + box.height / 2 + (arguments[1] + 0.56 - h / 2) * unit;
-            for (const kind of ["pointerdown", "pointerup"])
+            for (const kind of arguments[2])
               svg.dispatchEvent(new PointerEvent(kind, {clientX, clientY, bubbles: true, buttons: 1}));""",
             x,
             y,
+            kinds or ("pointerdown", "pointerup"),
         )
 
     def probabilities(self) -> dict[str, float]:
@@ -134,6 +147,22 @@ class Page:
             found[name] = float(share.strip("<>"))
         return found
 
+    def take(self, button: str, name: str) -> Path:
+        """Press a button of the tab *Take away*, and return the file that comes."""
+        path = Path(self.browser.taken) / name
+        path.unlink(missing_ok=True)
+
+        def pressed() -> bool:
+            try:
+                self.click(f"#{button}")
+            except StaleElementReferenceException:  # The panel was drawn anew just then.
+                return False
+            return True
+
+        self.until(pressed)
+        self.until(path.is_file)
+        return path
+
     def slide(self, place: int) -> None:
         self.js(
             "const input = document.getElementById('scale'); input.value = arguments[0];"
@@ -141,6 +170,15 @@ class Page:
             place,
         )
         time.sleep(0.15)
+
+
+@contextmanager
+def sized(browser: Any, width: int, height: int) -> Iterator[None]:
+    """Let the browser have a screen of some size."""
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.fixture
@@ -161,11 +199,13 @@ def test_it_opens_and_shows_the_exact_posterior(page: Page) -> None:
     page.until(lambda: "every policy was enumerated" in page.text("#side"))
     entries = [entry for entry in page.browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert entries == []
-    inside = page.js(
-        "const all = document.documentElement;"
-        "return [all.scrollHeight <= innerHeight, all.scrollWidth <= innerWidth]"
-    )
-    assert inside == [True, True]
+    for width, height in ((1280, 800), (820, 1180)):
+        with sized(page.browser, width, height):
+            inside = page.js(
+                "const all = document.documentElement;"
+                "return [all.scrollHeight <= innerHeight, all.scrollWidth <= innerWidth]"
+            )
+            assert inside == [True, True]
 
 
 def test_a_condition_is_the_exact_conditional_posterior(page: Page) -> None:
@@ -228,6 +268,39 @@ def test_a_swamp_is_drawn_and_the_policy_turns_away(page: Page) -> None:
     page.until(lambda: "map=.WG" in page.browser.current_url or "map=W.G" in page.browser.current_url)
     page.click("#redo")
     page.until(lambda: "map=WWG" in page.browser.current_url)
+    page.browser.back()
+    page.until(lambda: "map=WWG" not in page.browser.current_url)
+
+
+def test_a_stroke_has_no_gaps_and_the_start_stays(page: Page) -> None:
+    page.open("map=....G/S..../.....")  # Drawing waits for no answer.
+    before = page.browser.current_url
+    page.js("document.getElementById('tool-wall').click()")
+    assert page.js("return document.getElementById('tool-wall').getAttribute('aria-checked')") == "true"
+    page.press_cell(0, 1)
+    assert "needs its start" in page.text(".caption")
+    page.press_cell(0, 0, "pointerdown")
+    page.press_cell(3, 0, "pointermove", "pointerup")
+    assert "map=%23%23%23%23G" in page.browser.current_url
+    page.browser.back()
+    page.until(lambda: page.browser.current_url == before)
+    page.js(
+        "const field = document.getElementById('field-success_prob'); field.value = '7';"
+        "field.dispatchEvent(new Event('change'))"
+    )
+    assert page.js("return document.getElementById('field-success_prob').value") == "1"
+    page.js("document.getElementById('tool-look').click()")
+
+
+def test_an_address_with_nonsense_is_read_without_it(page: Page) -> None:
+    nonsense = "&tab=constructor&view=x&scale=-1&alpha=0&select=99&shown=nobody&against=x&given=9.9_a.b"
+    page.open(SWAMPY + nonsense)
+    page.answered()
+    assert page.text(".caption p").startswith("posterior")
+    assert "Ask about a state" in page.text("#side")
+    page.open("map=..G/S.")
+    page.until(lambda: "Line 2 of the map has 2 cells" in page.text(".banner"))
+    assert "not solved" in page.text(".caption")
 
 
 def test_episodes_are_played_and_repeatable(page: Page) -> None:
@@ -256,18 +329,40 @@ def test_neighbours_are_compared_on_the_same_picture(page: Page) -> None:
     page.until(lambda: "soft" in page.text(".caption"))
 
 
-def test_a_saved_run_is_loaded_by_the_library(page: Page) -> None:
-    page.open("tab=take")
+@pytest.mark.parametrize("given", [{}, {0: 0}], ids=["posterior", "conditional"])
+def test_a_saved_run_is_loaded_by_the_library(page: Page, given: dict[int, int]) -> None:
+    chosen = "_".join(f"{state}.{action}" for state, action in given.items())
+    page.open(f"tab=take&given={chosen}")
     page.solved()
-    assert 'polinfer.make("gridworld/ablation")' in page.text("#snippet")
     box = page.browser.find_element(By.ID, "folder")
     box.clear()
-    box.send_keys("taken")
+    box.send_keys(f"taken{len(given)}")
     page.click("#save")
-    page.until(lambda: "Saved as taken" in page.text("#side"))
-    loaded = polinfer.load(page.server.folder / "taken")
-    start = loaded.mdp.starts().state[0]
-    assert loaded.action_probs(start)[2] == pytest.approx(0.798, abs=0.001)
+    page.until(lambda: f"Saved as taken{len(given)}" in page.text("#side"))
+    loaded = polinfer.load(page.server.folder / f"taken{len(given)}")
+    wanted = polinfer.infer(polinfer.make("gridworld/ablation"), "exact", samples=2)
+    if given:
+        wanted = wanted.given([(wanted.states[state], action) for state, action in given.items()])
+    assert loaded.table_probs() == pytest.approx(wanted.table_probs(), abs=1e-6)
+
+
+@pytest.mark.parametrize("shown", ["scale=2.5&given=0.0&select=0", "scale=2.5&shown=soft&alpha=0.37"])
+def test_the_program_computes_what_is_taken_away(page: Page, shown: str) -> None:
+    page.open(f"tab=take&{shown}")
+    page.solved()
+    page.until(lambda: page.text(".caption p") in ("posterior, given", "soft, α = 0.37"))
+    page.until(lambda: "busy" not in page.js("return document.querySelector('.status').className"))
+    with np.load(page.take("npz", "policy.npz")) as archive:  # NumPy refuses pickles by default.
+        taken = {name: archive[name] for name in archive.files}
+    made: dict[str, Any] = {}
+    exec(page.js("return document.getElementById('snippet').textContent"), made)
+    assert taken["policy"] == pytest.approx(made["policy"], abs=2e-5)
+    assert tuple(taken["states"]) == made["table"].state_names
+    assert tuple(taken["actions"]) == made["table"].action_names
+    assert taken["reward_scale"] == 2.5
+    picture = page.take("svg", "picture.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    assert page.take("png", "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_keyboard_reaches_cells_and_tabs(page: Page) -> None:
@@ -286,6 +381,20 @@ def test_the_keyboard_reaches_cells_and_tabs(page: Page) -> None:
         " && !one.title).length"
     )
     assert unnamed == 0
+
+
+def test_the_keyboard_reaches_the_places_of_a_map(page: Page) -> None:
+    page.open("problem=tireworld/1")
+    page.until(lambda: page.js("return document.querySelector('.roads .place') !== null"))
+    page.answered()
+    page.js("document.querySelector('svg.roads').focus()")
+    active = page.browser.switch_to.active_element
+    active.send_keys(Keys.ARROW_RIGHT)
+    assert page.js("return getComputedStyle(document.querySelector('.cursor')).visibility") == "visible"
+    active.send_keys(Keys.ENTER)
+    page.until(lambda: page.text("#side h2").startswith("la1a2"))
+    active.send_keys(Keys.ENTER)  # The other state of this place.
+    page.until(lambda: page.text("#side h2") != "la1a2" and page.text("#side h2").startswith("la1a2"))
 
 
 def test_names_of_a_table_are_shown_as_text(page: Page, tmp_path: Path) -> None:
@@ -312,15 +421,28 @@ def test_names_of_a_table_are_shown_as_text(page: Page, tmp_path: Path) -> None:
     ]
 
 
-def test_the_page_says_that_the_server_is_gone(browser: Any, tmp_path: Path) -> None:
-    server = start_server(tmp_path, "gridworld/flat")
-    page = Page(browser, server)
+def test_the_page_says_that_the_server_is_gone_and_another_goes_on(browser: Any, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    page = Page(browser, start_server(tmp_path, "--port", port))
+    state = "problem=gridworld%2Fablation&tab=watch&select=3&seed=7"
     try:
-        page.open()
+        page.open(state)
         page.until(lambda: "busy" in page.js("return document.querySelector('.status').className"))
     finally:
-        stop_server(server)
+        stop_server(page.server)
     page.until(lambda: "The server has stopped" in page.text(".banner"))
+    assert browser.current_url.endswith(state)
+    page.server = start_server(tmp_path, "continuation", "--port", port)
+    try:
+        page.open(state)
+        page.answered()
+        assert browser.current_url.endswith(state)
+        assert page.js("return document.getElementById('seed').value") == "7"
+        assert page.text(".title").startswith("6 states")
+    finally:
+        stop_server(page.server)
 
 
 def test_a_report_is_slid_and_clicked_without_a_server(browser: Any, tmp_path: Path) -> None:
@@ -338,3 +460,67 @@ def test_a_report_is_slid_and_clicked_without_a_server(browser: Any, tmp_path: P
     page.slide(1000)
     page.until(lambda: page.probabilities()["down"] >= 99)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def large_page() -> str:
+    """Return a page of 30 by 30 cells without a server, from policies that nobody needs to solve for."""
+    rng = np.random.default_rng(3)
+    letters = rng.choice(list(".....RW#"), size=(30, 30))
+    letters[29, 0], letters[0, 29] = "S", "G"
+    problem = polinfer.make("gridworld", map="\n".join("".join(row) for row in letters), horizon=40)
+    table = polinfer.tabulate(problem)
+    points = []
+    for scale in answers.SCALES:
+        policy = rng.dirichlet(np.full(4, 1 / scale), table.num_states) + 1e-9
+        found = answers.executed(table, "posterior", policy / policy.sum(axis=1, keepdims=True))
+        points.append(answers.PointRecord(scale, found, found, 0.1, 0.0, 0.1, scale, 0.1, 1 / scale))
+    drawn = answers.whole(rng.integers(0, 4, (200, table.num_states)))
+    errors = answers.floats(np.full((table.num_states, 4), 0.05))
+    numbers = (1.0, 0.0, 0.1, 1.0, 0.1, 5.0, 200)
+    records = {
+        "problem": answers.problem_info(problem, "large"),
+        "draft": answers.AnswerRecord(points[4].executed, errors, "tempered", "", False, *numbers, drawn),
+        "path": answers.PathRecord(points, 0.0, 1.0, 1.0, False),
+    }
+    start = {"problem": {"type": "opened", "digest": "report"}, "title": "large", "max_side": 30}
+    return assemble("large", {"start": start | {"presets": {}, "names": []}, "records": records})
+
+
+def test_a_large_map_is_slid_and_watched_without_delay(browser: Any, tmp_path: Path) -> None:
+    """In processor time of the page's thread, which other work on the machine does not lengthen."""
+    (tmp_path / "large.html").write_text(large_page(), encoding="utf-8")
+    page = Page(browser, Server(None, (tmp_path / "large.html").as_uri(), tmp_path))  # type: ignore[arg-type]
+    page.open()
+    page.solved()
+    assert page.js("return document.querySelector('svg.grid').viewBox.baseVal.width") > 30
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def milliseconds(every_frame: str, frames: int = 60) -> float:
+        def spent() -> float:
+            found = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+            return float(next(metric["value"] for metric in found if metric["name"] == "TaskDuration"))
+
+        before = spent()
+        browser.execute_async_script(
+            f"const done = arguments[0]; let k = 0; const tick = () => {{ {every_frame}"
+            f" if (++k < {frames}) requestAnimationFrame(tick); else done(); }}; tick();"
+        )
+        return 1000 * (spent() - before) / frames
+
+    sliding = milliseconds(
+        "const input = document.getElementById('scale'); input.value = (k * 37) % 1000;"
+        "input.dispatchEvent(new Event('input'));"
+    )
+    page.js("document.getElementById('scale').dispatchEvent(new Event('change'))")
+    page.js("document.getElementById('tab-watch').click()")
+    page.js(
+        "const speed = document.getElementById('speed'); speed.value = 60;"
+        "speed.dispatchEvent(new Event('input'))"
+    )
+    page.js("document.getElementById('play').click()")
+    watching = milliseconds("")
+    page.js("document.getElementById('play').click()")
+    browser.execute_cdp_cmd("Performance.disable", {})
+    assert "Episode" in page.text(".log")
+    assert sliding < 50
+    assert watching < 1000 / 60

@@ -19,17 +19,22 @@ pytest.importorskip("starlette")
 PORT, TOKEN = 8123, "a-token-of-the-test"
 GRID = {"type": "grid", "map": "WG\nS.\n..", "success_prob": 0.5, "horizon": 10}
 JOB = {"kind": "draft", "problem": GRID}
-ROUTES = [
-    ("GET", "/", None),
-    ("GET", "/static/main.js", None),
-    ("GET", "/api/start", None),
-    ("POST", "/api/jobs", JOB),
-    ("GET", "/api/jobs/abc", None),
-    ("DELETE", "/api/jobs", None),
-    ("POST", "/api/tables", {}),
-    ("POST", "/api/save", {"problem": GRID, "name": "run"}),
-    ("GET", "/api/events", None),
-]
+BODIES: dict[str, Any] = {"/api/jobs": JOB, "/api/tables": {}, "/api/save": {"problem": GRID, "name": "run"}}
+"""What our page would send."""
+
+
+def routes_of(app: Any) -> list[tuple[str, str, Any]]:
+    """Return method, path and body of every route that an application has."""
+    found = []
+    for route in app.routes:
+        path = route.path.replace("{path:path}", "main.js").replace("{key}", "abc")
+        assert "{" not in path
+        methods = sorted(route.methods - {"HEAD"})
+        found += [(method, path, BODIES[path] if method == "POST" else None) for method in methods]
+    return found
+
+
+ROUTES = routes_of(make_app(None, Start(), token=TOKEN, host="127.0.0.1", port=PORT)._app)  # type: ignore[arg-type]
 POSTS = [route for route in ROUTES if route[0] == "POST"]
 
 
@@ -68,6 +73,14 @@ def send(client: Client, route: tuple[str, str, Any], **headers: str) -> Answer:
     content = b"" if body is None else json.dumps(body).encode()
     kind = {} if body is None else {"content-type": "application/json"}
     return call(client.app, method, path, client.headers | kind | headers, content)
+
+
+def test_the_routes_are_all_there_are(app: Any) -> None:
+    from starlette.routing import Route
+
+    assert all(isinstance(route, Route) for route in app._app.routes)  # Nothing is mounted beside them.
+    assert routes_of(app._app) == ROUTES
+    assert len(ROUTES) >= 9
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route[0]} {route[1]}")

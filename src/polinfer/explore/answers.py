@@ -388,6 +388,12 @@ def certificate_record(posterior: Posterior, certificate: Certificate | None = N
     )
 
 
+def soft_record(table: TabularMDP, scale: float = 1.0) -> PolicyRecord:
+    """Return the soft policy of a table whose rewards are `scale` times the problem's own."""
+    found = exact.soft_value_iteration(table)
+    return executed(table, "soft", found.policy, found.executable, scale=scale)
+
+
 def neighbour_records(table: TabularMDP, scale: float = 1.0) -> list[PolicyRecord]:
     """Return the exact answers of neighbours on the same problem."""
     inference = exact.control_as_inference(table)

@@ -20,17 +20,23 @@ def given_record(
     posterior: Posterior, choices: Choices, *, draft: bool = False, scale: float = 1.0
 ) -> AnswerRecord:
     """Describe the posterior of the policies that make these choices, see `Posterior.given`."""
-    began, table = time.monotonic(), posterior.view
-    assert isinstance(table, TabularMDP)
-    check_choices(table, choices)
-    # Pairs: states of some problems are no keys of a dictionary.
-    found = posterior.given([(posterior.states[state], action) for state, action in choices.items()])
+    began = time.monotonic()
+    found = condition(posterior, choices)
     record = answer_record(found, draft=draft, began=began, scale=scale)
     if found.condition is None:
         return record
     chance = math.exp(found.condition.log_probability)
     stderr = chance * found.condition.stderr
     return msgspec.structs.replace(record, chance=chance, chance_stderr=stderr, source=found.condition.source)
+
+
+def condition(posterior: Posterior, choices: Choices) -> Posterior:
+    """Return `Posterior.given` these choices."""
+    table = posterior.view
+    assert isinstance(table, TabularMDP)
+    check_choices(table, choices)
+    # Pairs: states of some problems are no keys of a dictionary.
+    return posterior.given([(posterior.states[state], action) for state, action in choices.items()])
 
 
 def check_choices(table: TabularMDP, choices: Choices) -> None:

@@ -20,7 +20,9 @@ MAX_UPLOAD = 2 * 1024 * 1024
 MAX_SECONDS = 300.0
 """Of one computation."""
 
-Kind = Literal["problem", "draft", "answer", "path", "explain", "certificate", "neighbours", "vsmc", "given"]
+Kind = Literal[
+    "problem", "draft", "answer", "path", "explain", "certificate", "neighbours", "soft", "vsmc", "given"
+]
 
 
 class GridProblem(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag="grid", tag_field="type"):
@@ -83,6 +85,7 @@ class SaveRequest(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     problem: ProblemRequest
     name: str
     scale: float = 1.0
+    given: tuple[tuple[int, int], ...] = ()
     seed: int = 0
 
 

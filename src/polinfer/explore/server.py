@@ -27,6 +27,7 @@ from polinfer.explore.records import (
     MAX_STATES,
     JobRequest,
     JobState,
+    Kind,
     NamedProblem,
     OpenedProblem,
     ProblemRequest,
@@ -178,7 +179,8 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
     @refusing
     async def save(request: Request) -> Response:
         wanted = decode(await request.body(), SaveRequest)
-        job = JobRequest("answer", wanted.problem, scale=wanted.scale, seed=wanted.seed)
+        kind: Kind = "given" if wanted.given else "answer"
+        job = JobRequest(kind, wanted.problem, wanted.scale, wanted.given, seed=wanted.seed)
         check_request(job)
         return reply(session.save(job, save_folder(start.folder, wanted.name)))
 

@@ -21,7 +21,9 @@ from polinfer.explore.worker import Message, Task, work
 
 _CACHED = 128  # records
 _PATIENCE = 2.0  # seconds for a cancelled task to end by itself
-_ORDER = ("problem", "draft", "given", "explain", "path", "answer", "neighbours", "certificate", "vsmc")
+_ORDER = (
+    "problem", "draft", "given", "explain", "soft", "neighbours", "path", "answer", "certificate", "vsmc"
+)  # fmt: skip
 _QUEUED = 32
 
 Listener = Callable[[JobState], None]

@@ -88,7 +88,10 @@ def _answer(solver: Solver, task: Task, pipe: Connection, latest_cancelled: Any)
         tell(0.0, "compiling")
         solver.sources = task.sources
         if task.save is not None:
-            solver.posterior(task.request, tell).save(task.save)
+            posterior = solver.posterior(task.request, tell)
+            if task.request.given:
+                posterior = questions.condition(posterior, dict(task.request.given))
+            posterior.save(task.save)
             return Message(task.number, record=msgspec.json.encode(Path(task.save).name))
         return Message(task.number, record=msgspec.json.encode(solver.solve(task.request, tell)))
     except CancelledError:
@@ -132,6 +135,8 @@ class Solver:
                 return answers.certificate_record(self.posterior(request, tell))
             case "neighbours":
                 return answers.neighbour_records(self.table(request), request.scale)
+            case "soft":
+                return answers.soft_record(self.table(request), request.scale)
             case "vsmc":
                 return self._vsmc(request, tell)
             case "given":

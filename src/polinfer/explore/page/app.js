@@ -3,7 +3,7 @@
 
 import { fromHash, toHash } from "./model/address.js";
 import { Data } from "./model/data.js";
-import { way } from "./model/path.js";
+import { numbersAt, way } from "./model/path.js";
 import { answerOf, infoOf, pathOf, policyOf } from "./model/records.js";
 import { actionName, fmt, namedPolicy, percent, shownPolicy } from "./model/shown.js";
 import { AskView } from "./views/ask.js";
@@ -41,6 +41,7 @@ export class App {
     /** @type {Map<string, string>} */ this.running = new Map();
     this.frame = 0;
     this.timer = 0;
+    /** A remark above the picture, until something changes. */ this.remark = "";
   }
 
   async start() {
@@ -80,7 +81,7 @@ export class App {
       ["picture", "list"].map((name) => h("button", { id: `view-${name}`, "aria-pressed": false, onclick: () => this.set({ view: name }) }, name === "picture" ? "Picture" : "List")));
     this.tabs = h("div", { class: "tabs", role: "tablist" }, TABS.map(([name, title]) =>
       h("button", { role: "tab", id: `tab-${name}`, "aria-controls": "side", onclick: () => this.set({ tab: name }), onkeydown: (/** @type {KeyboardEvent} */ event) => this._tabKey(event) }, title)));
-    this.side = h("div", { id: "side", role: "tabpanel", tabindex: -1 });
+    this.side = h("div", { id: "side", role: "tabpanel", tabindex: -1, "aria-labelledby": "tab-ask" });
     this.theme = h("button", { class: "icon", id: "theme", title: "Light or dark", "aria-label": "Light or dark", onclick: () => this._theme() }, "◐");
     try {
       const kept = localStorage.getItem("polinfer-theme");
@@ -171,13 +172,15 @@ export class App {
     const { tab, scale } = state;
     const others = [state.shown, state.against].some((name) => name && !["posterior", "soft", "VSMC (paper)"].includes(name));
     if (tab === "compare" || others) this._need("neighbours");
+    if ([state.shown, state.against].includes("VSMC (paper)") && !this.here().vsmc) this._need("vsmc");
+    // Of the soft policy the path knows some temperatures only; the one that is shown is computed.
+    if (state.shown === "soft" || state.against === "soft" || tab === "compare") this._need("soft", 1 / state.alpha);
     // The path answers for every scale at once; what needs whole policies or errors is computed at this one.
     if (scale !== 1 && (tab === "watch" || state.given.length || (tab === "ask" && state.select !== null))) this._need("draft");
     if (scale !== 1 && tab === "ask" && state.select !== null) this._need("explain");
-    if (tab === "judge") {
-      if (scale !== 1) this._need("answer");
-      this._need("certificate");
-    }
+    // What is taken away is what the program beside it computes, not the path's picture of it.
+    if (scale !== 1 && (tab === "judge" || tab === "take")) this._need("answer");
+    if (tab === "judge") this._need("certificate");
     this._lazyGiven();
   }
 
@@ -192,12 +195,12 @@ export class App {
     if (wanted) this.fetch("given", { given: state.given, scale: state.scale, draft });
   }
 
-  /** Ask for something at the present scale, once. @param {string} kind */
-  _need(kind) {
-    const { asked } = this.data.keep(this.state.scale);
+  /** Ask for something at a scale, once. @param {string} kind @param {number} [scale] */
+  _need(kind, scale = this.state.scale) {
+    const { asked } = this.data.keep(scale);
     if (asked.has(kind)) return;
     asked.add(kind);
-    this.fetch(kind, { scale: this.state.scale });
+    this.fetch(kind, { scale });
   }
 
   /** @param {string} kind @param {Object<string, any>} [more] @param {(state: any) => void} [onProgress] */
@@ -214,6 +217,7 @@ export class App {
       if (kind === "given") data.given = answerOf(record);
       else if (kind === "neighbours") place.neighbours = data.lastNeighbours = record.map(policyOf);
       else if (kind === "vsmc") place.vsmc = policyOf(record);
+      else if (kind === "soft") place.soft = policyOf(record);
       else if (kind === "explain") place.explanation = record;
       else if (kind === "certificate") place.certificate = record;
       else if (!place.answer || place.answer.draft) place.answer = answerOf(record);
@@ -254,7 +258,7 @@ export class App {
     if (!alive) {
       this.running.clear();
       this._status();
-      this.complain("The server has stopped. What you see stays; to go on, start polinfer explore again and open the address that it prints.");
+      this.complain("The server has stopped. What you see stays; to go on, start polinfer explore again and open the address that it prints. With what stands behind # here, it shows this again.");
       this.banner.dataset.gone = "yes";
     } else if (this.banner.dataset.gone) {
       delete this.banner.dataset.gone;
@@ -283,6 +287,7 @@ export class App {
   /** @param {Partial<import("./model/address.js").State>} change */
   set(change) {
     Object.assign(this.state, change);
+    this.remark = "";
     this.remember();
     this.draw();
   }
@@ -300,13 +305,14 @@ export class App {
     this.load();
   }
 
-  /** A change of the map: shown at once, solved shortly after. @param {any} problem @param {boolean} [now] */
-  edit(problem, now = false) {
+  /** A change of the map: shown at once, solved shortly after. @param {any} problem @param {boolean} [goesOn] a stroke: one place to come back to */
+  edit(problem, goesOn = false) {
     this.state.problem = problem;
     this.state.given = [];
     this.stale = true;
-    if (now) this.remember();
-    else history.replaceState(null, "", toHash(this.state));
+    this.remark = "";
+    if (goesOn) history.replaceState(null, "", toHash(this.state));
+    else this.remember();
     this.draw();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.load(), 250);
@@ -376,6 +382,13 @@ export class App {
       .filter((one) => one.p > 0.004).sort((a, b) => b.p - a.p).slice(0, 5).map((one) => `${one.name} ${percent(one.p)}`).join(", ");
   }
 
+  /** Say why nothing happened. @param {string} words */
+  note(words) {
+    this.remark = words;
+    this.say(words);
+    this.drawPicture();
+  }
+
   /** For screen readers. @param {string} words */
   say(words) {
     if (this.speech) this.speech.textContent = words;
@@ -389,6 +402,7 @@ export class App {
     this.drawPicture();
     this.slider?.draw();
     this.editor.draw();
+    this.side.setAttribute("aria-labelledby", `tab-${this.state.tab}`);
     for (const tab of this.tabs.children) {
       const on = tab.id === `tab-${this.state.tab}`;
       tab.setAttribute("aria-selected", String(on));
@@ -416,24 +430,40 @@ export class App {
     if (this.state.tab !== "watch") view.agentAt(null);
     const shown = this.shown();
     const against = this.state.against ? `, against ${this.against()?.label ?? this.state.against}` : "";
-    this.caption.textContent = this.stale && this.info ? "solving; the grey answer is the old one" : this.stale ? "solving …" : shown ? shown.label + against + this._hint() : "";
+    this.caption.textContent = this.remark || (this.stale ? this._waiting() : shown ? shown.label + against + this._hint() : this._missing());
+    this.caption.title = this.caption.textContent;
     view.element.setAttribute("aria-label", `${this.caption.textContent}; arrow keys move, Enter chooses`);
+  }
+
+  /** What the picture is while there is no answer to this problem. */
+  _waiting() {
+    if (this.failed.problem) return this.info ? "not solved; the grey answer is that of another problem" : "not solved";
+    return this.info ? "solving; the grey answer is the old one" : "solving …";
+  }
+
+  /** Why there is no picture of what should be shown. */
+  _missing() {
+    if (!this.info) return "";
+    if (!this.client.live) return `${this.state.shown}: not part of this report at this reward scale`;
+    return `${this.state.shown}: ${this.failed.vsmc || this.failed.neighbours || "being computed …"}`;
   }
 
   /** Say so where rewards hardly matter, and where they would. */
   _hint() {
     const { path } = this.data;
-    if (!path || this.state.scale !== 1 || this.state.shown !== "posterior" || this.state.given.length) return "";
+    if (!path || this.state.shown !== "posterior" || this.state.given.length) return "";
+    if (this.state.scale !== 1) return this.here().answer || numbersAt(path, this.state.scale).computed ? "" : ", between two computed scales";
     const found = way(path);
     if (!found || found.share > 0.05) return "";
-    return `; nearly the prior at this reward scale${found.half ? `, half-way to the optimum at × ${fmt(found.half, 2)}` : ""}`;
+    return `; nearly the prior${found.half ? `, half-way to the optimum at × ${fmt(found.half, 2)}` : " at this reward scale"}`;
   }
 
   _title() {
     const info = this.info;
     if (!info) return;
     const policies = info.log_policies < 25 ? Math.round(Math.exp(info.log_policies)).toLocaleString("en") : `10^${Math.round(info.log_policies / Math.LN10)}`;
-    this.title.textContent = `${info.states.length.toLocaleString("en")} states, ${policies} policies, ${info.horizon} steps`;
+    this.title.textContent = [[info.states.length.toLocaleString("en"), "state"], [policies, "policy"], [info.horizon, "step"]]
+      .map(([count, what]) => `${count} ${what === "policy" ? (count === "1" ? what : "policies") : what + (String(count) === "1" ? "" : "s")}`).join(", ");
   }
 
   _preset() {
@@ -468,10 +498,11 @@ export class App {
 
   /** @param {KeyboardEvent} event */
   _tabKey(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step) return;
     const at = TABS.findIndex(([name]) => name === this.state.tab);
-    const next = TABS[(at + step + TABS.length) % TABS.length][0];
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: TABS.length - 1 }[event.key];
+    if (to === undefined) return;
+    const next = TABS[(to + TABS.length) % TABS.length][0];
+    event.preventDefault();
     this.set({ tab: next });
     document.getElementById(`tab-${next}`)?.focus();
   }

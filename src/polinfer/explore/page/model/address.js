@@ -18,6 +18,12 @@ export const INITIAL = {
   seed: 1,
 };
 
+const POLICIES = ["posterior", "soft", "control as inference", "optimum", "optimum with a clock", "uniform", "VSMC (paper)"];
+/** Words that the page knows; an address with others is read without them. @type {Object<string, string[]>} */
+const KNOWN = { tab: ["ask", "watch", "compare", "judge", "take"], view: ["picture", "list"], mode: ["thompson", "stepwise"], shown: POLICIES, against: POLICIES };
+/** The smallest and the largest of a number. @type {Object<string, [number, number]>} */
+const BOUNDS = { scale: [1e-4, 1e4], alpha: [0.01, 100], seed: [0, 99999], select: [0, 1e6] };
+
 /** @typedef {typeof INITIAL} State */
 
 /** @param {State} state @returns {string} */
@@ -62,11 +68,13 @@ export function fromHash(hash, fallback) {
     state.problem = problem;
   }
   for (const name of ["tab", "view", "shown", "against", "mode"]) {
-    if (given.has(name)) /** @type {any} */ (state)[name] = given.get(name);
+    const word = given.get(name);
+    if (word !== null && KNOWN[name].includes(word)) /** @type {any} */ (state)[name] = word;
   }
   for (const name of ["scale", "alpha", "seed", "select"]) {
     const value = Number(given.get(name));
-    if (given.has(name) && Number.isFinite(value)) /** @type {any} */ (state)[name] = value;
+    const [low, high] = BOUNDS[name];
+    if (given.has(name) && value >= low && value <= high) /** @type {any} */ (state)[name] = value;
   }
   const pairs = (given.get("given") ?? "").split("_").filter(Boolean);
   state.given = pairs

@@ -3,12 +3,13 @@
 
 /**
  * @typedef {{asked: Set<string>, answer: import("./types.js").Answer|null, explanation: any, certificate: any,
- *   neighbours: import("./types.js").Policy[]|null, vsmc: import("./types.js").Policy|null}} Place
+ *   neighbours: import("./types.js").Policy[]|null, vsmc: import("./types.js").Policy|null,
+ *   soft: import("./types.js").Policy|null}} Place
  */
 
 /** @returns {Place} */
 function empty() {
-  return { asked: new Set(), answer: null, explanation: null, certificate: null, neighbours: null, vsmc: null };
+  return { asked: new Set(), answer: null, explanation: null, certificate: null, neighbours: null, vsmc: null, soft: null };
 }
 
 const NOTHING = Object.freeze(empty());

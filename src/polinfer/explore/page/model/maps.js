@@ -26,9 +26,7 @@ export function rowsOf(map) {
  */
 export function paint(map, x, y, letter) {
   const rows = rowsOf(map).map((row) => [...row]);
-  if (!rows[y] || rows[y][x] === undefined || rows[y][x] === letter) return map;
-  const starts = rows.flat().filter((found) => found === "S").length;
-  if (rows[y][x] === "S" && starts === 1) return map;
+  if (!rows[y] || rows[y][x] === undefined || rows[y][x] === letter || isOnlyStart(map, x, y)) return map;
   if (letter === "S") for (const row of rows) row.forEach((found, i) => (row[i] = found === "S" ? "." : found));
   rows[y][x] = letter;
   return rows.map((row) => row.join("")).join("\n");
@@ -59,6 +57,11 @@ export function parse(text, most) {
   });
   if (!rows.some((row) => row.includes("S"))) throw new Error("The map has no start; write S in one cell.");
   return rows.join("\n");
+}
+
+/** Whether a cell is the only start, which may be moved but not painted over. @param {string} map @param {number} x @param {number} y */
+export function isOnlyStart(map, x, y) {
+  return rowsOf(map)[y]?.[x] === "S" && map.indexOf("S") === map.lastIndexOf("S");
 }
 
 /** Undo and redo of whole problems. */

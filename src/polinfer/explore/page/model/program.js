@@ -65,8 +65,9 @@ function answerLines(app) {
   if (solver) return [`policy = ${solver}.policy`];
   if (state.shown !== "posterior") return ['posterior = polinfer.infer(mdp, "vsmc", sweeps=2000, seed=0)', mean];
   const problem = /** @type {any} */ (state.problem);
+  const waiting = app.here().answer?.draft ? ["# The page shows its first answer still; this is the whole one."] : [];
   const run = problem?.type === "opened" && problem.digest === limits.problem?.digest && limits.source_is_run && state.scale === 1 && !problem.horizon;
-  const lines = [run ? `posterior = ${limits.source}` : "posterior = polinfer.infer(mdp, seed=0)"];
+  const lines = [...waiting, run ? `posterior = ${limits.source}` : "posterior = polinfer.infer(mdp, seed=0)"];
   if (state.given.length && info) {
     const unique = new Set(info.states).size === info.states.length;
     const pairs = state.given.map(([s, a]) => unique ? `${quoted(info.states[s])}: ${quoted(info.actions[a])}` : `(posterior.states[${s}], ${a})`);

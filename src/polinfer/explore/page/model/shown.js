@@ -44,8 +44,10 @@ export function namedPolicy(app, name) {
     return null;
   }
   if (name === "soft") {
-    if (!data.path) return null;
-    return { policy: policyAt(data.path, 1 / state.alpha, "soft"), stderr: null, label: `soft, α = ${fmt(state.alpha)}`, computed: true };
+    const computed = data.at(1 / state.alpha).soft;
+    if (!computed && !data.path) return null;
+    const policy = computed ?? policyAt(/** @type {import("./types.js").Path} */ (data.path), 1 / state.alpha, "soft");
+    return { policy, stderr: null, label: `soft, α = ${fmt(state.alpha)}`, computed: computed !== null };
   }
   const found = neighbours(app).find((one) => one.name === name);
   return found ? { policy: found, stderr: null, label: name, computed: true } : null;

@@ -28,7 +28,7 @@ export class AskView {
     const { app } = this;
     const { info, state } = app;
     const s = state.select;
-    if (!info) return replace(this.element, h("p", { class: "soft" }, "…"));
+    if (!info) return replace(this.element, h("p", { class: "soft" }, app.failed.problem ? `There is no answer: ${app.failed.problem}.` : "…"));
     if (s === null || !info.states[s]) {
       const grid = info.picture.kind === "grid";
       return replace(this.element,

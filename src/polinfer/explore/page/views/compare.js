@@ -77,6 +77,7 @@ export class CompareView {
     this.curve = [];
     this.trainedAt = scale;
     this.training = true;
+    this.app.data.keep(scale).asked.add("vsmc");
     this.draw();
     await this.app.fetch("vsmc", { sweeps: 2000, scale }, (state) => {
       if (state.row) {

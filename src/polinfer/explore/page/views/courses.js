@@ -3,7 +3,7 @@
 
 import { isEven, percent, variation } from "../model/shown.js";
 import { svg } from "./dom.js";
-import { Drawing } from "./nodes.js";
+import { Drawing, toward } from "./nodes.js";
 
 const [W, H, GX, GY] = [1.24, 0.62, 1.75, 0.95];
 const NEXT = /** @type {Object<string, string>} */ ({ n: "p", p: "f", f: "n" });
@@ -12,9 +12,23 @@ const WORDS = /** @type {Object<string, string>} */ ({ n: "new", p: "✓ passed"
 export class CoursesView extends Drawing {
   /** @param {import("../app.js").App} app */
   constructor(app) {
-    super(app, "courses");
+    super(app, "courses", 0);
     /** The record of an episode that is being watched. @type {number|null} */ this.acting = null;
-    this.cursor = 0;
+    /** The course that the keys are at. */ this.course = 0;
+    this.frame = svg("rect", { class: "cursor", width: W + 0.12, height: H + 0.12, rx: 0.12 });
+  }
+
+  /** @param {number} c where a course is */
+  _place(c) {
+    const [x, y] = this.app.info?.picture.nodes[c] ?? [-9, -9];
+    return [x * GX, y * GY];
+  }
+
+  /** Draw the cursor about the course that the keys are at. */
+  _point() {
+    const [x, y] = this._place(this.course);
+    this.frame.setAttribute("x", String(x - W / 2 - 0.06));
+    this.frame.setAttribute("y", String(y - H / 2 - 0.06));
   }
 
   /** The state whose record is shown. */
@@ -45,13 +59,13 @@ export class CoursesView extends Drawing {
 
   /** @param {KeyboardEvent} event */
   _key(event) {
-    const count = this.app.info?.picture.nodes.length ?? 0;
-    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-    if (step !== undefined && count) {
-      this.cursor = (this.cursor + step + count) % count;
-      this.draw();
-      this.app.say(this._words(this.cursor));
-    } else if (event.key === "Enter" || event.key === " ") this.toggle(this.cursor);
+    const way = { ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowDown: [0, 1] }[event.key];
+    if (way) {
+      const found = toward(this._place(this.course), way, (this.app.info?.picture.nodes ?? []).map((_, c) => this._place(c)));
+      if (found >= 0) this.course = found;
+      this._point();
+      this.app.say(this._words(this.course));
+    } else if (event.key === "Enter" || event.key === " ") this.toggle(this.course);
     else return;
     event.preventDefault();
   }
@@ -85,7 +99,7 @@ export class CoursesView extends Drawing {
     const over = info.absorbing.has(s);
     const taken = nodes.map((_, c) => occupancy.reduce((sum, visits, at) => sum + (info.absorbing.has(at) ? 0 : visits * this._share(policy, at, c)), 0));
     const most = Math.max(...taken, 1e-9);
-    const at = (/** @type {number} */ c) => [nodes[c][0] * GX, nodes[c][1] * GY];
+    const at = (/** @type {number} */ c) => this._place(c);
     this.element.setAttribute("viewBox", `-1 -1.15 ${width * GX + 2} ${height * GY + 2.1}`);
     const apart = other && !over ? ` ${percent(variation(policy, other.policy.policy, s, info.actions.length))} apart here.` : "";
     const none = sets.findIndex((set) => !set.length);
@@ -104,7 +118,7 @@ export class CoursesView extends Drawing {
       const error = over || !shown.stderr ? 0 : this._most(shown.stderr, s, c);
       const from = x - W / 2 + W * Math.max(0, share - error);
       const to = x - W / 2 + W * Math.min(1, share + error);
-      parts.push(svg("g", { class: "pick", onclick: () => { this.cursor = c; this.toggle(c); } },
+      parts.push(svg("g", { class: "pick", onclick: () => { this.course = c; this.toggle(c); } },
         svg("title", {}, `${this._words(c)}; taken ${taken[c].toFixed(2)} times an episode`),
         svg("rect", { class: `place ${marks[c] ? "at-start" : ""}`, ...box }),
         svg("rect", { class: "visits", ...box, "fill-opacity": (0.35 * taken[c]) / most }),
@@ -112,11 +126,10 @@ export class CoursesView extends Drawing {
         error > 0.01 && svg("line", { class: "spread", x1: from, x2: to, y1: y + H / 2 - 0.08, y2: y + H / 2 - 0.08 }),
         svg("text", { class: "mark inside", x, y: y - 0.1 }, labels[c]),
         svg("text", { class: "mark inside", x, y: y + 0.1 }, `${WORDS[records[s][c]]}${over ? "" : ` · ${percent(share)}`}`),
-        marks[c] && svg("text", { class: "mark soft", x, y: y - H / 2 - 0.06 }, "required"),
-        document.activeElement === this.element && this.cursor === c && svg("rect", { class: "select", ...box })));
+        marks[c] && svg("text", { class: "mark soft", x, y: y - H / 2 - 0.06 }, "required")));
     });
     if (!over && isEven(info, policy, s)) parts.push(svg("text", { class: "mark", x: (width * GX) / 2, y: -0.58 }, "◆ toss-up"));
-    this._show(parts);
+    this._show([...parts, this.frame]);
   }
 
   /** The largest standard error among the actions with a course. @param {Float32Array} errors @param {number} s @param {number} c */

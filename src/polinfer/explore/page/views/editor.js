@@ -1,7 +1,7 @@
 // @ts-check
 /** Drawing: kinds of cells, sizes, slip, horizon and rewards; undo and redo; maps in the project's own format. */
 
-import { History, KINDS, paint, parse, resize, rowsOf } from "../model/maps.js";
+import { History, KINDS, isOnlyStart, paint, parse, resize, rowsOf } from "../model/maps.js";
 import { h, replace } from "./dom.js";
 import { download } from "./export.js";
 
@@ -12,7 +12,7 @@ const FIELDS = [
   ["swamp_reward", "Swamp pays", -100, 100, 0.5, -5],
   ["gravel_reward", "Gravel pays", -100, 100, 0.5, -1],
   ["step_reward", "A step pays", -10, 10, 0.05, -0.1],
-  ["reward_scale", "All rewards ×", 0.01, 1000, 0.1, 1],
+  ["reward_scale", "All rewards ×", 0.001, 1000, 0.1, 1],
 ];
 
 export class Editor {
@@ -50,13 +50,13 @@ export class Editor {
     const live = this.app.client.live;
     const size = (/** @type {string} */ id, /** @type {string} */ name, /** @type {number} */ value, /** @type {(n: number) => string} */ change) =>
       h("label", {}, h("span", { class: "unseen" }, name), h("input", { id, type: "number", class: "short", min: 1, max: this.app.limits.max_side, value, disabled: !live,
-        onchange: (/** @type {any} */ event) => this._change({ map: change(clamp(Number(event.target.value), 1, this.app.limits.max_side)) }) }));
+        onchange: (/** @type {any} */ event) => this._change({ map: change(this._read(event.target, value, true)) }) }));
     return [
       h("h2", {}, "Draw"),
-      h("div", { class: "tools", role: "radiogroup", "aria-label": "Tool" },
-        h("button", { id: "tool-look", role: "radio", "aria-checked": !this.tool, class: "tool", onclick: () => this._choose(""), title: "Key 0" },
+      h("div", { class: "tools", role: "radiogroup", "aria-label": "Tool", onkeydown: (/** @type {KeyboardEvent} */ event) => this._toolKey(event) },
+        h("button", { id: "tool-look", role: "radio", "aria-checked": !this.tool, tabindex: this.tool ? -1 : 0, class: "tool", onclick: () => this._choose(""), title: "Key 0" },
           h("i", { class: "swatch look" }, "☞"), "ask about cells"),
-        KINDS.map((kind) => h("button", { id: `tool-${kind.name}`, role: "radio", "aria-checked": this.tool === kind.letter, class: "tool", disabled: !live,
+        KINDS.map((kind) => h("button", { id: `tool-${kind.name}`, role: "radio", "aria-checked": this.tool === kind.letter, tabindex: this.tool === kind.letter ? 0 : -1, class: "tool", disabled: !live,
           onclick: () => this._choose(kind.letter), title: `Key ${kind.key}` },
           h("i", { class: `swatch ${kind.name}` }, { R: "⁘", W: "≈", G: "★", "#": "▦", S: "S" }[kind.letter] ?? ""), kind.name))),
       h("div", { class: "row" },
@@ -67,7 +67,7 @@ export class Editor {
           size("tall", "rows", rows.length, (n) => resize(grid.map, rows[0].length, n))),
         FIELDS.map(([name, title, low, high, step, standard]) => h("label", {}, title,
           h("input", { id: `field-${name}`, type: "number", class: "short", min: low, max: high, step, value: grid[name] ?? standard, disabled: !live,
-            onchange: (/** @type {any} */ event) => this._change({ [name]: clamp(Number(event.target.value), Number(low), Number(high), name === "horizon") }) })))),
+            onchange: (/** @type {any} */ event) => this._change({ [name]: this._read(event.target, grid[name] ?? standard, name === "horizon") }) })))),
       h("div", { class: "row" },
         h("button", { disabled: !live, onclick: () => this.file.click() }, "Open …"),
         h("button", { onclick: () => download("map.txt", new Blob([grid.map + "\n"], { type: "text/plain" })) }, "Save map")),
@@ -95,14 +95,29 @@ export class Editor {
     this.app.drawPicture();
   }
 
+  /** Arrow keys go from tool to tool, as in any group of radio buttons. @param {KeyboardEvent} event */
+  _toolKey(event) {
+    const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
+    if (!step || !this.app.client.live) return;
+    event.preventDefault();
+    const tools = [{ letter: "", name: "look" }, ...KINDS];
+    const next = tools[(tools.findIndex((one) => one.letter === this.tool) + step + tools.length) % tools.length];
+    this._choose(next.letter);
+    document.getElementById(`tool-${next.name}`)?.focus();
+  }
+
   /** @param {number} x @param {number} y */
   paint(x, y) {
     const grid = this.grid;
     if (!grid || !this.tool || !this.app.client.live) return;
     const map = paint(grid.map, x, y, this.tool);
-    if (map === grid.map) return;
+    if (map === grid.map) {
+      if (!this.before && this.tool !== "S" && isOnlyStart(map, x, y)) this.app.note("A map needs its start; move it with the tool start (key 6).");
+      return;
+    }
+    const goesOn = this.before !== null;
     this.before ??= grid;
-    this.app.edit({ ...grid, map });
+    this.app.edit({ ...grid, map }, goesOn);
   }
 
   /** A stroke has ended: it is undone as one. */
@@ -110,8 +125,16 @@ export class Editor {
     if (!this.before) return;
     this.history.push(this.before);
     this.before = null;
-    this.app.remember();
     this.draw();
+  }
+
+  /** The number in a field, within its bounds; what was there before where it is none. @param {HTMLInputElement} field @param {number} before @param {boolean} whole */
+  _read(field, before, whole) {
+    const typed = field.value.trim() === "" ? NaN : Number(field.value);
+    const inside = Math.min(Number(field.max), Math.max(Number(field.min), Number.isFinite(typed) ? typed : before));
+    const value = whole ? Math.round(inside) : inside;
+    field.value = String(value);
+    return value;
   }
 
   /** @param {Object<string, any>} change */
@@ -120,18 +143,16 @@ export class Editor {
     if (!grid || Object.entries(change).every(([name, value]) => grid[name] === value)) return;
     this.history.push(grid);
     this.app.edit({ ...grid, ...change });
-    this.app.remember();
-    this.draw();
   }
 
   undo() {
     const found = this.grid && this.history.undo(this.grid);
-    if (found) this.app.edit(found, true);
+    if (found) this.app.edit(found);
   }
 
   redo() {
     const found = this.grid && this.history.redo(this.grid);
-    if (found) this.app.edit(found, true);
+    if (found) this.app.edit(found);
   }
 
   async _open() {
@@ -171,10 +192,4 @@ export class Editor {
     this._choose(kind ? kind.letter : "");
     return true;
   }
-}
-
-/** @param {number} value @param {number} low @param {number} high @param {boolean} [whole] */
-function clamp(value, low, high, whole = high >= 30 && low === 1) {
-  const inside = Math.min(high, Math.max(low, Number.isFinite(value) ? value : low));
-  return whole ? Math.round(inside) : inside;
 }

@@ -1,6 +1,7 @@
 // @ts-check
 /** Any view as a picture of its own: SVG with its colours written out, or PNG. */
 
+import { actionName, percent } from "../model/shown.js";
 import { h, svg } from "./dom.js";
 
 const STYLES = [
@@ -49,6 +50,28 @@ export function drawnList(list) {
   });
   const whole = 24 + 8 * wide.reduce((a, b) => a + b, 0);
   return svg("svg", { class: "drawnlist", viewBox: `0 0 ${whole} ${(rows.length + 1) * tall}` }, parts.flat());
+}
+
+/** The probabilities of one state, with their standard errors, drawn.
+ * @param {import("../app.js").App} app @param {number} s @returns {SVGElement} */
+export function drawnActions(app, s) {
+  const info = /** @type {import("../model/types.js").Info} */ (app.info);
+  const shown = /** @type {NonNullable<import("../model/shown.js").Shown>} */ (app.shown());
+  const count = info.actions.length;
+  const rows = info.actions.map((_, a) => ({ a, p: shown.policy.policy[s * count + a], error: shown.stderr?.[s * count + a] ?? 0 }))
+    .filter(({ a }) => !info.illegal.has(`${s},${a}`)).sort((one, other) => other.p - one.p);
+  const parts = rows.map(({ a, p, error }, i) => {
+    const y = 34 + 24 * i;
+    return [
+      svg("text", { class: "cell", x: 12, y: y + 13 }, actionName(info, s, a)),
+      svg("rect", { class: "ground pavement", x: 170, y, width: 200, height: 17 }),
+      svg("rect", { class: "hit", x: 170, y, width: 200 * p, height: 17 }),
+      error > 0.002 && svg("line", { class: "spread", x1: 170 + 200 * Math.max(0, p - error), x2: 170 + 200 * Math.min(1, p + error), y1: y + 8.5, y2: y + 8.5 }),
+      svg("text", { class: "cell", x: 380, y: y + 13 }, `${percent(p)}${error > 0.002 ? ` ±${(100 * error).toFixed(1)}` : ""}`),
+    ];
+  });
+  return svg("svg", { class: "drawnlist", viewBox: `0 0 470 ${44 + 24 * rows.length}` },
+    svg("text", { class: "cell", x: 12, y: 20 }, `${info.states[s]}: ${shown.label}`), parts.flat());
 }
 
 /** @param {Picture} picture @returns {Promise<Blob>} */

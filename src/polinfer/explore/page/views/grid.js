@@ -19,10 +19,11 @@ export class GridView {
     this.width = 0;
     this.height = 0;
     this.cursor = 0;
+    this.dragged = -1;
     this.svg = svg("svg", { class: "picture grid", tabindex: 0, role: "application" });
     this.svg.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => this._press(event));
     this.svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => this._drag(event));
-    this.svg.addEventListener("pointerup", () => this.app.editor?.release());
+    for (const kind of ["pointerup", "pointercancel", "lostpointercapture"]) this.svg.addEventListener(kind, () => this.app.editor?.release());
     this.svg.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this._key(event));
     this.element = this.svg;
     this.letters = "";
@@ -74,7 +75,8 @@ export class GridView {
     let height = picture?.height ?? 1;
     if (request?.type === "grid" && request.map) {
       const rows = request.map.split("\n");
-      [letters, width, height] = [rows.join(""), rows[0].length, rows.length];
+      width = Math.max(1, ...rows.map((row) => row.length));
+      [letters, height] = [rows.map((row) => row.padEnd(width)).join(""), rows.length];
     }
     if (letters !== this.letters || width !== this.width) this._build(letters, width, height);
     const fits = picture?.kind === "grid" && picture.width === width && picture.height === height;
@@ -107,10 +109,8 @@ export class GridView {
         const y = Math.floor(cell[s] / this.width);
         const level = Math.ceil(Math.min(1, occupancy[s] / most) * LEVELS - 0.25);
         if (level > 0 && !other) visits[level - 1] += square(x, y, 0.44, 0.07);
-        if (other) {
-          const apart = Math.round(variation(policy, other.policy.policy, s, actions) * LEVELS);
-          if (apart > 0) changed[apart - 1] += square(x, y, 0.485, 0.07);
-        }
+        const apart = other ? variation(policy, other.policy.policy, s, actions) : 0;
+        if (apart * LEVELS >= 0.5) changed[Math.min(LEVELS, Math.round(apart * LEVELS)) - 1] += square(x, y, 0.485, 0.07);
         let error = 0;
         let best = 0;
         for (let a = 0; a < actions; a++) {
@@ -121,7 +121,7 @@ export class GridView {
         }
         if (error > 0.01) rings += circle(x + 0.5, y + 0.5, Math.min(0.44, 0.06 + 1.5 * error));
         if (isEven(info, policy, s)) even += diamond(x + 0.86, y + 0.14, this.width > 12 ? 0.1 : 0.07);
-        if (this.width <= 8 && this.height <= 8) words.push(`${x},${y},${percent(best)}`);
+        if (this.width <= 8 && this.height <= 8) words.push(`${x},${y},${other ? `Δ ${percent(apart)}` : percent(best)}`);
       }
     }
     this.occupancy?.forEach((path, i) => path.setAttribute("d", visits[i]));
@@ -196,7 +196,9 @@ export class GridView {
   _press(event) {
     const cell = this._cellAt(event);
     if (cell < 0) return;
-    this.cursor = cell;
+    this.cursor = this.dragged = cell;
+    // A stroke that leaves the picture ends where the button is released.
+    if (event.isTrusted) this.svg.setPointerCapture(event.pointerId);
     this.svg.focus({ preventScroll: true });
     event.preventDefault();
     this._act(cell);
@@ -206,7 +208,14 @@ export class GridView {
   _drag(event) {
     if (!(event.buttons & 1) || !this.app.editor?.tool) return;
     const cell = this._cellAt(event);
-    if (cell >= 0) this.app.editor.paint(cell % this.width, Math.floor(cell / this.width));
+    if (cell < 0 || cell === this.dragged) return;
+    // A fast pointer skips cells: paint those in between.
+    const from = this.dragged < 0 ? cell : this.dragged;
+    const [x, y] = [from % this.width, Math.floor(from / this.width)];
+    const [dx, dy] = [(cell % this.width) - x, Math.floor(cell / this.width) - y];
+    const steps = Math.max(1, Math.abs(dx), Math.abs(dy));
+    for (let i = 1; i <= steps; i++) this.app.editor.paint(x + Math.round((dx * i) / steps), y + Math.round((dy * i) / steps));
+    this.dragged = cell;
   }
 
   /** @param {number} cell */

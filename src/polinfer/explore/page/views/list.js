@@ -5,6 +5,8 @@ import { actionName, fmt, isEven, percent, variation } from "../model/shown.js";
 import { h, keepFocus, replace } from "./dom.js";
 
 const SHOWN = 400;
+/** Columns of words. */
+const LEFT = ["name", "action", "sure"];
 
 export class ListView {
   /** @param {import("../app.js").App} app */
@@ -46,12 +48,12 @@ export class ListView {
     this.element.classList.toggle("stale", app.stale);
     keepFocus(this.element, () => replace(this.element, h("table", {},
       h("thead", {}, h("tr", {}, head.map(([key, title]) =>
-        h("th", { scope: "col", "aria-sort": key === this.by ? (this.down ? "descending" : "ascending") : "none" },
+        h("th", { scope: "col", class: LEFT.includes(key) ? "" : "number", "aria-sort": key === this.by ? (this.down ? "descending" : "ascending") : "none" },
           h("button", { class: "plain", id: `sort-${key}`, onclick: () => this._sort(key) }, title, key === this.by ? (this.down ? " ▾" : " ▴") : ""))))),
       h("tbody", {}, rows.slice(0, SHOWN).map((row) =>
         h("tr", { class: row.s === app.state.select ? "chosen" : "", onclick: () => app.select(row.s) },
           h("th", { scope: "row" }, h("button", { class: "plain", onclick: () => app.select(row.s) }, row.name)),
-          this.cells(row).slice(1).map((cell) => h("td", {}, cell)))))),
+          this.cells(row).slice(1).map((cell, i) => h("td", { class: LEFT.includes(head[i + 1][0]) ? "words" : "" }, cell)))))),
       rows.length > SHOWN && h("p", { class: "soft" }, `and ${rows.length - SHOWN} more; sort to see others first`)));
   }
 

@@ -7,9 +7,11 @@ import { svg } from "./dom.js";
 /** @typedef {import("../app.js").App} App */
 
 export class Drawing {
-  /** @param {App} app @param {string} kind */
-  constructor(app, kind) {
+  /** @param {App} app @param {string} kind @param {number} reach how large the cursor is */
+  constructor(app, kind, reach) {
     this.app = app;
+    /** The state that the keys are at. @type {number|null} */ this.at = null;
+    this.cursor = svg("circle", { class: "cursor", r: reach, cx: -9, cy: -9 });
     this.element = svg("svg", { class: `picture ${kind}`, tabindex: 0, role: "application" });
     this.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this._key(event));
     this.trail = svg("path", { class: "trail" });
@@ -24,7 +26,23 @@ export class Drawing {
   /** @param {SVGElement[]} parts */
   _show(parts) {
     this.element.classList.toggle("stale", this.app.stale);
-    this.element.replaceChildren(...parts, this.trail, this.agent);
+    this.element.replaceChildren(...parts, this.trail, this.agent, this.cursor);
+    const chosen = this.app.state.select;
+    if (this.at === null || this._at(this.at) === null) this.at = chosen !== null && this._at(chosen) ? chosen : this._stops()[0] ?? null;
+    this._point();
+  }
+
+  /** Draw the cursor where the keys are. */
+  _point() {
+    const at = this.at === null ? null : this._at(this.at);
+    this.cursor.setAttribute("cx", String(at ? at[0] : -9));
+    this.cursor.setAttribute("cy", String(at ? at[1] : -9));
+  }
+
+  /** The states that the keys go to: one a place. @returns {number[]} */
+  _stops() {
+    const info = this.app.info;
+    return info ? info.states.map((_, s) => s).filter((s) => this._at(s) !== null) : [];
   }
 
   /** Show where the agent is. @param {number|null} s @param {number[]} [before] */
@@ -51,28 +69,52 @@ export class Drawing {
     return error > 0.01 && svg("circle", { class: "ring", cx: x, cy: y, r: r + Math.min(0.15, 0.02 + error) });
   }
 
-  /** @param {KeyboardEvent} event */
+  /** Arrow keys go to the nearest state on that side, Enter chooses it. @param {KeyboardEvent} event */
   _key(event) {
     const info = this.app.info;
-    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-    if (!info || step === undefined) return;
-    const shown = info.states.map((_, s) => s).filter((s) => this._at(s) !== null && !info.absorbing.has(s));
-    const now = shown.indexOf(this.app.state.select ?? -1);
-    this.app.select(shown[now < 0 ? 0 : (now + step + shown.length) % shown.length]);
+    const way = { ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowDown: [0, 1] }[event.key];
+    const from = this.at === null ? null : this._at(this.at);
+    if (!info || this.at === null || !from) return;
+    if (way) {
+      const found = toward(from, way, this._stops().map((s) => /** @type {number[]} */ (this._at(s))));
+      if (found >= 0) this.at = this._stops()[found];
+      this._point();
+      this.app.say(`${info.states[this.at]}. ${this.app.describe(this.at)}`);
+    } else if (event.key === "Enter" || event.key === " ") this._choose(this.at);
+    else return;
     event.preventDefault();
   }
 
   /** @param {number} s */
-  _pick(s) {
-    return { onclick: () => this.app.select(s), class: "pick" };
+  _choose(s) {
+    this.at = s;
+    this.app.select(s);
   }
+
+  /** @param {number} s */
+  _pick(s) {
+    return { onclick: () => this._choose(s), class: "pick" };
+  }
+}
+
+/** Which of some points is next in a direction: near, and not far aside; -1 where there is none.
+ * @param {number[]} from @param {number[]} way @param {number[][]} points */
+export function toward([x, y], [dx, dy], points) {
+  let best = -1;
+  let least = Infinity;
+  points.forEach(([px, py], i) => {
+    const along = (px - x) * dx + (py - y) * dy;
+    const aside = Math.abs((px - x) * dy) + Math.abs((py - y) * dx);
+    if (along > 1e-6 && aside <= 3 * along && along + 2 * aside < least) [best, least] = [i, along + 2 * aside];
+  });
+  return best;
 }
 
 /** Blackjack: rows are the player's totals, columns the dealer's card; the share of *hit* is written and filled. */
 export class CardsView extends Drawing {
   /** @param {App} app */
   constructor(app) {
-    super(app, "cards");
+    super(app, "cards", 0.47);
     /** @type {Map<number, number[]>} */ this.spots = new Map();
   }
 
@@ -128,7 +170,27 @@ export class CardsView extends Drawing {
 export class RoadsView extends Drawing {
   /** @param {App} app */
   constructor(app) {
-    super(app, "roads");
+    super(app, "roads", 0.25);
+  }
+
+  /** Of each place the state that is visited most. */
+  _stops() {
+    return [...new Set(this.app.info?.picture.place)].flatMap((at) => this._states(at).slice(0, 1));
+  }
+
+  /** The states of a place in which something is chosen, those visited most first. @param {number} at */
+  _states(at) {
+    const { info } = this.app;
+    const visits = this.app.shown()?.policy.occupancy;
+    const found = info ? info.picture.place.flatMap((place, s) => (place === at && info.choices.has(s) ? [s] : [])) : [];
+    return visits ? found.sort((a, b) => visits[b] - visits[a]) : found;
+  }
+
+  /** Choose a place: its state that is visited most, and when it is chosen already, its next one. @param {number} s */
+  _choose(s) {
+    const states = this._states(this.app.info?.picture.place[s] ?? -1);
+    const now = states.indexOf(this.app.state.select ?? -1);
+    super._choose(states.length ? states[(now + 1) % states.length] : s);
   }
 
   /** @param {number} s */
@@ -176,8 +238,7 @@ export class RoadsView extends Drawing {
       return svg("path", { class: share < 0.004 ? "road" : "beam", d }, svg("title", {}, `${labels[a]} to ${labels[b]}: ${percent(share)} of the moves`));
     });
     nodes.forEach(([x, y], at) => {
-      const states = place.flatMap((found, s) => (found === at && info.choices.has(s) ? [s] : []));
-      states.sort((a, b) => occupancy[b] - occupancy[a]);
+      const states = this._states(at);
       const chosen = app.state.select !== null && place[app.state.select] === at;
       parts.push(svg("g", states.length ? this._pick(states[0]) : {},
         svg("title", {}, `${labels[at]} ${marks[at]}: ${seen[at].toFixed(2)} visits${other ? `, ${percent(apart[at] / (seen[at] || 1))} apart` : ""}`),
@@ -199,7 +260,7 @@ export class RoadsView extends Drawing {
 export class GraphView extends Drawing {
   /** @param {App} app */
   constructor(app) {
-    super(app, "graph");
+    super(app, "graph", 0.33);
   }
 
   /** @param {number} s */

@@ -57,23 +57,22 @@ export class Slider {
     const now = path ? numbersAt(path, scale) : null;
     const given = this.app.state.given.length ? this.app.data.given : null;
     if (given) {
-      this._facts(given.executed.returned, null, given.log_evidence, given.log_evidence_stderr, given.posterior_entropy, true);
+      this._facts(given.executed.returned, null, given.log_evidence, given.log_evidence_stderr, given.posterior_entropy);
     } else if (answer && (scale === 1 || !answer.draft)) {
-      this._facts(answer.executed.returned, null, answer.log_evidence, answer.log_evidence_stderr, answer.posterior_entropy, true);
-    } else if (now) this._facts(now.returned, now.returned_stderr, now.log_evidence, now.log_evidence_stderr, now.entropy, now.computed);
-    else replace(this.facts, h("span", { class: "soft" }, "the path is being computed"));
+      this._facts(answer.executed.returned, null, answer.log_evidence, answer.log_evidence_stderr, answer.posterior_entropy);
+    } else if (now) this._facts(now.returned, now.returned_stderr, now.log_evidence, now.log_evidence_stderr, now.entropy);
+    else replace(this.facts, h("span", { class: "soft" }, this.app.failed.problem || this.app.failed.path ? "no reward scales" : "reward scales are being computed"));
     this.cursor?.setAttribute("x1", (place * WIDE) / 1000);
     this.cursor?.setAttribute("x2", (place * WIDE) / 1000);
   }
 
   /** @param {number} returned @param {number|null} error @param {number|null} evidence @param {number|null} evidenceError
-   * @param {number|null} entropy @param {boolean} computed */
-  _facts(returned, error, evidence, evidenceError, entropy, computed) {
+   * @param {number|null} entropy */
+  _facts(returned, error, evidence, evidenceError, entropy) {
     replace(this.facts,
       h("span", { title: "Expected return of executing the marginal policy" }, h("i", { class: "dot return" }), `return ${withError(returned, error)}`),
       h("span", { title: "Entropy of the posterior over policies, in nats" }, h("i", { class: "dot entropy" }), `entropy ${fmt(entropy)}`),
-      h("span", { title: "Log evidence under the uniform measure" }, h("i", { class: "dot evidence" }), `log Z ${withError(evidence, evidenceError)}`),
-      !computed && h("span", { class: "soft", title: "A straight line between the two computed scales around it" }, "between points"));
+      h("span", { title: "Log evidence under the uniform measure" }, h("i", { class: "dot evidence" }), `log Z ${withError(evidence, evidenceError)}`));
   }
 
   /** @param {import("../model/types.js").Path|null} path */

@@ -4,7 +4,7 @@
 import { npz } from "../model/npz.js";
 import { program } from "../model/program.js";
 import { h, replace } from "./dom.js";
-import { download, drawnList, pictureOf, rasterOf } from "./export.js";
+import { download, drawnActions, drawnList, pictureOf, rasterOf } from "./export.js";
 
 export class TakeAwayView {
   /** @param {import("../app.js").App} app */
@@ -34,7 +34,7 @@ export class TakeAwayView {
       h("div", { class: "row" },
         h("label", { class: "wide" }, "Run folder ", h("input", { type: "text", value: this.name, maxlength: 64, id: "folder", disabled: !app.client.live, oninput: (/** @type {any} */ event) => { this.name = event.target.value; } })),
         h("button", { id: "save", disabled: !app.client.live, onclick: () => this._try(() => this.save()) }, "Save")),
-      h("p", { class: "soft" }, app.client.live ? "For polinfer.load and polinfer report; written beside what the server was started on." : "This page is a report; polinfer explore saves run folders."),
+      h("p", { class: "soft" }, app.client.live ? `For polinfer.load and polinfer report; written beside what the server was started on.${app.state.given.length ? " With what is given." : ""}` : "This page is a report; polinfer explore saves run folders."),
       this.note,
       h("h3", {}, "In Python"),
       h("pre", { id: "snippet", tabindex: 0 }, code),
@@ -49,6 +49,10 @@ export class TakeAwayView {
     const picture = app.picture?.element;
     /** @type {Object<string, () => SVGElement>} */
     const found = { picture: () => (picture instanceof SVGElement ? picture : drawnList(app.picture)) };
+    if (app.state.select !== null && app.info?.states[app.state.select] && app.shown()) {
+      const state = app.state.select;
+      found[`actions in ${app.info.states[state]}`] = () => drawnActions(app, state);
+    }
     if (app.data.path) found["reward scales"] = () => /** @type {any} */ (app.slider).chart;
     if (app.views?.watch.returns.length) found["returns of episodes"] = () => app.views?.watch.chart;
     if (app.views?.compare.curve.length > 1) found["learning curve"] = () => app.views?.compare.chart;
@@ -71,7 +75,7 @@ export class TakeAwayView {
   async save() {
     const { app } = this;
     this.note.textContent = "Saving …";
-    const name = await app.client.save({ problem: app.state.problem, name: this.name.trim(), scale: app.state.scale });
+    const name = await app.client.save({ problem: app.state.problem, name: this.name.trim(), scale: app.state.scale, given: app.state.given });
     return `Saved as ${name}. In Python: polinfer.load("${name}")`;
   }
 
@@ -120,11 +124,16 @@ export class TakeAwayView {
     download("policy.npz", new Blob([npz(columns)], { type: "application/zip" }));
   }
 
+  /** What the picture's file is called. */
+  _file() {
+    return this.what.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
+  }
+
   svg() {
-    download(`${this.what.replaceAll(" ", "-")}.svg`, new Blob([pictureOf(this._sources()[this.what]()).text], { type: "image/svg+xml" }));
+    download(`${this._file()}.svg`, new Blob([pictureOf(this._sources()[this.what]()).text], { type: "image/svg+xml" }));
   }
 
   async png() {
-    download(`${this.what.replaceAll(" ", "-")}.png`, await rasterOf(pictureOf(this._sources()[this.what]())));
+    download(`${this._file()}.png`, await rasterOf(pictureOf(this._sources()[this.what]())));
   }
 }

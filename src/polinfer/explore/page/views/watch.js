@@ -52,7 +52,7 @@ export class WatchView {
       h("div", { class: "row" },
         h("button", { class: "main", id: "play", onclick: () => this.toggle() }, this.playing ? "❚❚ Pause" : "▶ Play"),
         h("button", { id: "step", onclick: () => this.step() }, "Step"),
-        h("button", { id: "many", onclick: () => this.many(100) }, "+100 episodes"),
+        h("button", { id: "many", title: "Play 100 episodes at once", "aria-label": "Play 100 episodes at once", onclick: () => this.many(100) }, "+100"),
         h("button", { id: "reset", onclick: () => { this.signature = ""; this.draw(); this._show(); } }, "Reset")),
       h("div", { class: "row" },
         h("label", {}, "Speed ", h("input", { type: "range", id: "speed", min: 1, max: 60, value: this.speed, "aria-label": "Steps a second",
