@@ -35,6 +35,7 @@ _LONGEST = 900  # letters of a complaint
 
 _REMEDIES = {
     errno.ENOSPC: "; make room, then run it again (a method that resumes goes on with --resume)",
+    errno.ENOENT: "; go to a folder that is there, or name one (--out)",
     errno.EROFS: "; name a folder that can be written to (--out)",
     errno.EACCES: "; name a folder that can be written to (--out)",
 }
