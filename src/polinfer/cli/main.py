@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import importlib
 import os
@@ -19,7 +18,7 @@ from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
 from polinfer.cli.explore import Explore
 from polinfer.cli.listing import List
-from polinfer.cli.output import print_anywhere, remarks, tables
+from polinfer.cli.output import drop_output, print_anywhere, remarks, tables
 from polinfer.cli.parser import parse
 from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan, method_of, plan_command
@@ -77,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         # The reader of our output left (`polinfer list | head`): nothing is wrong.
-        _drop_output()
+        drop_output(sys.stdout)
         return 0
     except MemoryError:
         if "--debug" in words:
@@ -117,13 +116,6 @@ def _complain(sentence: str) -> None:
     """Print one line, whatever a file or a word on the command line brought into it."""
     said = shorten(sentence, _LONGEST)
     remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
-
-
-def _drop_output() -> None:
-    """Send what is still to be written nowhere, so that the end of the process does not stumble on it."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
 
 
 def _check_platform() -> None:

@@ -163,7 +163,8 @@ def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | 
         mask[index] = True
     if count == 2 and array.dtype.kind in "iuf" and mask.all():
         raise TableError(
-            f"{name} may be a mask or the list of both states; write true and false instead of 1 and 0, or names"
+            f"{name} may be a mask or the list of both states; write true and false instead of 1 and 0, or "
+            "names"
         )
     return mask
 
