@@ -99,3 +99,4 @@ def test_closed_and_full_outputs(run: Path) -> None:
     code, _, said = explain(run, shell="> /dev/full")
     assert code == 2
     assert said.splitlines()[-1].startswith("polinfer: No space left on device; make room")
+    assert explain(run.with_name("nothing"), shell="2> /dev/full")[0] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -115,7 +116,9 @@ def _keep_compiled_programs() -> None:
 def _complain(sentence: str) -> None:
     """Print one line, whatever a file or a word on the command line brought into it."""
     said = shorten(sentence, _LONGEST)
-    remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
+    # Where even that cannot be written (2> /dev/full) the exit code has to say it.
+    with contextlib.suppress(OSError):
+        remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
 
 
 def _check_platform() -> None:
