@@ -22,6 +22,7 @@ from polinfer.analysis.judgement import (
 )
 from polinfer.annealing import TemperedConfig, anneal
 from polinfer.core.stopping import stopping
+from polinfer.exact.solution import PolicyPosterior
 from polinfer.methods import infer
 from polinfer.posterior.diagnostics import Diagnostic, Severity
 from polinfer.posterior.posterior import Posterior
@@ -29,6 +30,7 @@ from polinfer.problems.tabular.table import TabularMDP
 
 _IMPRECISE = 1.2  # times the tolerance of log Z, beyond which annealing has not become precise
 _MIXED = 1.1  # R-hat, beyond which populations may not have mixed
+_APART = 0.1  # nats, besides four standard errors, that two estimates of log Z may differ by
 _ABOVE = 4.0  # times the reward scale, from which a check comes down
 
 
@@ -57,6 +59,9 @@ def _by_another_start(
     imprecise = whole.log_evidence_stderr > _IMPRECISE * config.evidence_tolerance
     if imprecise or any(finding.severity is not Severity.FACT for finding in findings):
         return Judgement(Verdict.CARE, "its standard errors are large", "use more policies, moves or rounds")
+    hurried = _by_the_way_back(whole)
+    if hurried is not None:
+        return hurried
     check_config = config if effort == "thorough" else _coarser(config)
     other = replace(
         check_config,
@@ -68,7 +73,7 @@ def _by_another_start(
     ahead = check.policies.log_evidence - whole.log_evidence
     noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
     distance = distance_to(posterior, policy_of(check))
-    if ahead > 4 * noise + 0.1:
+    if ahead > 4 * noise + _APART:
         return Judgement(
             Verdict.DISTRUST,
             f"a run that started elsewhere found {ahead:.2f} nats more evidence",
@@ -103,6 +108,26 @@ def _by_another_start(
     )
 
 
+def _by_the_way_back(whole: PolicyPosterior) -> Judgement | None:
+    """Doubt an answer whose annealing back to the start finds more evidence than its annealing there did.
+
+    Where moves do not keep up with the steps of the ladder, all populations alike find too little on the way
+    there and too much on the way back.
+    """
+    back = whole.reverse_log_evidence
+    if back is None:
+        return None
+    noise = float(np.hypot(whole.log_evidence_stderr, whole.reverse_log_evidence_stderr or 0.0))
+    more = back - whole.log_evidence
+    if more <= 4 * noise + _APART:
+        return None
+    return Judgement(
+        Verdict.CARE,
+        f"annealing back found {more:.2f} nats more evidence than annealing there, so moves do not keep up",
+        "use more moves or rounds",
+    )
+
+
 def _from_above(
     posterior: Posterior, table: TabularMDP, config: TemperedConfig, ahead: float, seed: int
 ) -> Judgement:
@@ -118,14 +143,14 @@ def _from_above(
     distance = distance_to(posterior, point.policy)
     more = point.log_evidence - whole.log_evidence
     noise = float(np.hypot(point.log_evidence_stderr, whole.log_evidence_stderr))
-    missed = more > 4 * noise + 0.1
+    missed = more > 4 * noise + _APART
     reason = (
         f"a run from another start found {'less' if ahead < 0 else 'more'} evidence ({abs(ahead):.2f} nats), "
         f"and one that came down from {_ABOVE:g} times the reward scale is {distance:.3f} away"
     )
     if missed:
         reason += f", with {more:.2f} nats more"
-    sure = distance <= TRUSTED and abs(more) <= 4 * noise + 0.1 and ahead < 0
+    sure = distance <= TRUSTED and abs(more) <= 4 * noise + _APART and ahead < 0
     return Judgement(
         Verdict.TRUST if sure else Verdict.DISTRUST if missed else Verdict.CARE,
         reason,

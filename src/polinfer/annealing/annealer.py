@@ -4,6 +4,13 @@ A run is a sequence of rounds.  A round draws a population from its start `q0`, 
 along `polinfer.annealing.bridge`, and samples there until the islands agree.  The next round starts from the
 choices that this one ended with, so that it has a shorter way and checks the first.
 
+Rounds that count are annealed back as well, through the same values of `b`.  Where moves do not keep up with
+the steps, the way there finds too little evidence and the way back too much, on all islands alike (Grosse,
+Ghahramani and Adams 2015): then the next round takes more moves.
+
+Where a policy that is known beforehand earns more than all that were drawn, a further round starts around it,
+and so does the next one where the mass of the classes that were met refutes the estimate.
+
 A run at a smaller scale may take over the population of a larger one: then its first ladder goes through the
 scales between them.  Down, and not up: who comes from small scales has never seen what pays at large ones.
 """
@@ -20,19 +27,21 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.annealing.bridge import bridge_target, longest_step, resample
+from polinfer.annealing.bridge import bennett, bridge_target, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.kernels import Shape, compile_kernels
-from polinfer.annealing.moves import Target, Walkers
+from polinfer.annealing.known import start_around
+from polinfer.annealing.moves import Target
 from polinfer.annealing.noise import fold, make_key, uniform
-from polinfer.annealing.passes import make_rows
+from polinfer.annealing.passes import Evaluation, make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.refit import refit, uniform_share
 from polinfer.annealing.rounds import Estimate, Rounds, estimate
 from polinfer.annealing.softstart import mixed, soft_policy, stays_of, visit_weights
 from polinfer.annealing.stage import Stage, Sums, join_stages
 from polinfer.core.threads import thread_limit
+from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
 _SOFT_ROUNDS = 3
@@ -43,6 +52,7 @@ _LARGEST = 1 << 25  # entries of the population's adjoints
 _LONGEST = 2e10  # multiplications in one move of the population: some seconds
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
+_OVERLOOKED = 0.5  # nats by which a known policy must be better than all that were drawn
 _HASTY = 4  # moves at the end of a run that is out of time
 _AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
 _BLOCK = 16  # moves between looks at the precision
@@ -50,9 +60,18 @@ _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first
 _PILOT = 64  # moves at the end of a round before the first refit, at most
 _GROUPS = 4  # of islands, that may be moved side by side
 _GROUP_STREAM = 0x5EED
+_BACK_STREAM = 0xBAC4
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
+
+
+class WayBack(NamedTuple):
+    """Annealing from the posterior back to the start of a round."""
+
+    place: int  # of the ladder, where it is; -1 before it begins
+    policy: NDArray[np.int16]  # [N, P]; [N, 0] before it begins
+    log_evidence: Floats  # [I] as it is found on the way
 
 
 class State(NamedTuple):
@@ -66,8 +85,10 @@ class State(NamedTuple):
     log_evidence: Floats  # [I]
     log_size: float  # adapted size of moves
     moves: int  # per step of the ladder
+    pilots: int  # rounds that only show where to start from
     calls: int  # compiled calls so far; keys are made of it
-    steps: int  # of the ladder, in this round
+    ladder: Floats  # [L] values of `b` that this round came through, from 0
+    way_back: WayBack
     accepted: float
     sums: Sums  # over the moves at the end of this round
     rounds: Rounds  # of the rounds before
@@ -95,7 +116,13 @@ class Annealer:
     """A problem, a scale and settings; `init` and `step` are functions of the state alone."""
 
     def __init__(
-        self, problem: Problem, config: TemperedConfig, *, scale: float = 1.0, seed: int = 0
+        self,
+        problem: Problem,
+        config: TemperedConfig,
+        *,
+        scale: float = 1.0,
+        seed: int = 0,
+        known: NDArray[np.integer] | None = None,
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         size, actions = problem.gain.shape
@@ -118,6 +145,9 @@ class Annealer:
         # Not by the number of cores: the same seed gives the same bits on every machine.
         self.groups = math.gcd(config.islands, _GROUPS)
         self.kernels = compile_kernels(Shape.of(problem, self.count, config.islands, itemsize), self.groups)
+        self.pilots = 2 if config.start == "soft" and not problem.width else 1
+        # [N, K] policies that are good, whatever is sampled.
+        self.known = np.zeros((size, 0), np.int16) if known is None else known.astype(np.int16)
 
     def init(self) -> State:
         """Return the state before the first step."""
@@ -163,7 +193,7 @@ class Annealer:
             np.zeros((0, size, islands)),
             np.zeros((0, islands)),
         )
-        return State(
+        blank = State(
             policy=np.zeros((size, self.count), np.int16),
             start=start,
             inverse=0.0,
@@ -172,8 +202,10 @@ class Annealer:
             log_evidence=np.zeros(islands),
             log_size=0.0,
             moves=self.config.moves,
+            pilots=self.pilots,
             calls=_SOFT_ROUNDS + 1,
-            steps=0,
+            ladder=np.zeros(1),
+            way_back=self._not_back(),
             accepted=1.0,
             sums=self._no_sums(),
             rounds=empty,
@@ -186,13 +218,17 @@ class Annealer:
             best_policy=np.zeros(size, np.int16),
             finished=False,
         )
+        if not self.known.shape[1]:
+            return blank
+        returns, visits = self.evaluate(self.known)
+        return blank._replace(classes=self._met(blank.classes, self.known, returns, visits > 0))
 
     def step(self, state: State) -> State:
-        """Take one step of the ladder, or sample some more at its end; then perhaps begin another round."""
+        """Take a step of the ladder, sample some more at its end, or go back; perhaps begin another round."""
         with jax.enable_x64(True):
             if state.inverse < 1.0:
                 return self._climb(state)
-            return self._sample(state)
+            return self._sample(state) if state.way_back.place < 0 else self._descend(state)
 
     def hasten(self, state: State) -> State:
         """Go to the posterior in one step, so that there is an answer, whatever its error."""
@@ -208,6 +244,21 @@ class Annealer:
         rounds = self.all_rounds(state)
         return estimate(rounds, self.problem.prior) if len(rounds.log_evidence) else None
 
+    def reverse(self, state: State) -> tuple[float, float] | None:
+        """Return ``log Z`` as the way back found it, with its standard error; None where there was none."""
+        if state.way_back.place != 0:
+            return None
+        found = state.way_back.log_evidence
+        return float(found.mean()), float(found.std(ddof=1) / math.sqrt(len(found)))
+
+    def disagreement(self, state: State) -> float:
+        """Return by how much the way back found more evidence than this round's way there, beyond noise."""
+        back = self.reverse(state)
+        if back is None:
+            return 0.0
+        there = pool_evidence(state.log_evidence)
+        return max(0.0, back[0] - there[0] - 3 * float(np.hypot(back[1], there[1])))
+
     def all_rounds(self, state: State) -> Rounds:
         """Return what each island of each round found so far."""
         if not state.sums.moves:
@@ -215,17 +266,20 @@ class Annealer:
         return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, self._round(state), strict=True)))
 
     def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
-        """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of a population."""
+        """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of some policies."""
         each = self.count // self.groups
+        pieces = [policy[:, first : first + each] for first in range(0, policy.shape[1], each)]
+        found = [(self._evaluate(piece), piece.shape[1]) for piece in pieces]
+        return (
+            np.concatenate([np.asarray(part.returns, np.float64)[:some] for part, some in found]),
+            np.concatenate([np.asarray(part.visits, np.float64)[:, :some] for part, some in found], axis=1),
+        )
+
+    def _evaluate(self, policy: NDArray[np.int16]) -> Evaluation:
+        """Evaluate at most a group of policies ``[N, P]``, repeated until they are one."""
+        places = np.arange(self.count // self.groups) % policy.shape[1]
         with jax.enable_x64(True):
-            found = [
-                self.kernels.evaluate(self.rows, jnp.asarray(policy[:, first : first + each]))
-                for first in range(0, policy.shape[1], each)
-            ]
-            return (
-                np.concatenate([np.asarray(part.returns, np.float64) for part in found]),
-                np.concatenate([np.asarray(part.visits, np.float64) for part in found], axis=1),
-            )
+            return cast(Evaluation, self.kernels.evaluate(self.rows, jnp.asarray(policy[:, places])))
 
     def _round(self, state: State) -> Rounds:
         """Return what each island found in this round, ``[1, ...]``."""
@@ -239,6 +293,10 @@ class Annealer:
             (sums.visits / moves)[None],
             (sums.returns / moves)[None],
         )
+
+    def _not_back(self) -> WayBack:
+        empty = np.zeros((self.problem.size, 0), np.int16)
+        return WayBack(-1, empty, np.zeros(self.config.islands))
 
     def _no_sums(self) -> Sums:
         (size, actions), islands = self.problem.gain.shape, self.config.islands
@@ -255,9 +313,11 @@ class Annealer:
         with np.errstate(divide="ignore"):
             return jnp.asarray(np.log(np.where(self.problem.legal, policy, 0.0)).astype(np.float64))
 
-    def _stage(self, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
+    def _stage(
+        self, key: Array, state: State, policy: Any, inverse: float, moves: int, adapt: float
+    ) -> Stage:
         """Move the groups of islands, side by side where there are cores for it."""
-        key = fold(self._own_key(state.calls), _GROUP_STREAM)
+        key = fold(key, _GROUP_STREAM)
         each = self.count // self.groups
 
         def move(group: int) -> Stage:
@@ -287,14 +347,15 @@ class Annealer:
         start, prior = self._log(state.start), self._log(self.prior)
         return bridge_target(start, prior, jnp.float64(along), jnp.float64(scale))
 
-    def _slope(self, state: State, walkers: Walkers) -> Floats:
-        """Return the log weight ``[P]`` that a policy gets from the whole ladder."""
+    def _slopes(self, state: State, stage: Stage) -> Floats:
+        """Return the log weights ``[I, P]`` that policies get from the whole ladder."""
         if state.origin:
-            return (self.scale - state.origin) * np.asarray(walkers.evaluation.returns, np.float64)
-        start, prior = self._log(state.start), self._log(self.prior)
-        return np.asarray(
-            self.kernels.log_weights(walkers, start, prior, jnp.float64(self.scale)), np.float64
-        )
+            slopes = (self.scale - state.origin) * np.asarray(stage.walkers.evaluation.returns, np.float64)
+        else:
+            start, prior = self._log(state.start), self._log(self.prior)
+            found = self.kernels.log_weights(stage.walkers, start, prior, jnp.float64(self.scale))
+            slopes = np.asarray(found, np.float64)
+        return slopes.reshape(self.config.islands, -1)
 
     def _soft_start(self, committed: bool) -> Floats:
         """Return the reach-weighted soft policy: the mean of some, where loops make each lean to one mode.
@@ -338,41 +399,49 @@ class Annealer:
             origin=0.0,
             log_evidence=np.zeros(self.config.islands),
             calls=state.calls + 1,
-            steps=0,
+            ladder=np.zeros(1),
+            way_back=self._not_back(),
             sums=self._no_sums(),
         )
+
+    def _most_rounds(self, state: State) -> int:
+        return self.config.rounds + state.pilots - self.pilots
 
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
         islands = self.config.islands
-        here = self._stage(state, state.policy, state.inverse, 0, 0.0)
-        log_weight = self._slope(state, here.walkers).reshape(islands, -1)
+        here = self._stage(self._own_key(state.calls), state, state.policy, state.inverse, 0, 0.0)
+        log_weight = self._slopes(state, here)
         step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
         chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
         log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
-        moved = self._stage(
-            state._replace(calls=state.calls + 2), state.policy[:, picked], chosen, state.moves, 0.3
-        )
+        key = self._own_key(state.calls + 2)
+        moved = self._stage(key, state, state.policy[:, picked], chosen, state.moves, 0.3)
         return self._record(state, moved)._replace(
             policy=np.asarray(moved.walkers.policy),
             inverse=chosen,
             log_evidence=state.log_evidence + log_mean,
             log_size=float(moved.log_size),
             calls=state.calls + 3,
-            steps=state.steps + 1,
+            ladder=np.append(state.ladder, chosen),
             accepted=float(moved.accepted),
         )
+
+    def _met(
+        self, known: Classes, policy: NDArray[np.int16], returns: Floats, reached: NDArray[np.bool_]
+    ) -> Classes:
+        """Return the classes known, and those of policies ``[N, P]``."""
+        log_prior = np.take_along_axis(self.problem.log_prior, policy.astype(np.int64), axis=1)
+        log_mass = self.scale * returns + np.where(reached, log_prior, 0.0).sum(axis=0)
+        return add_classes(known, self.codes, policy, reached, log_mass, returns)
 
     def _record(self, state: State, stage: Stage) -> State:
         """Remember the reach classes and the best policy."""
         returns, visits, _ = (np.asarray(part) for part in stage.walkers.evaluation)
         reached = visits > 0
-        returns = returns.astype(np.float64)
         policy = np.asarray(stage.walkers.policy)
-        log_prior = np.take_along_axis(self.problem.log_prior, policy.astype(np.int64), axis=1)
-        log_mass = self.scale * returns + np.where(reached, log_prior, 0.0).sum(axis=0)
-        classes = add_classes(state.classes, self.codes, policy, reached, log_mass, returns)
+        classes = self._met(state.classes, policy, returns.astype(np.float64), reached)
         state = state._replace(classes=classes, members=codes_of(self.codes, policy, reached))
         if float(stage.best.returns) > state.best_return:
             state = state._replace(
@@ -382,7 +451,7 @@ class Annealer:
 
     def _add_moves(self, state: State, moves: int) -> State:
         """Move at the end of the ladder, and add up what the policies say."""
-        stage = self._stage(state, state.policy, 1.0, moves, 0.0)
+        stage = self._stage(self._own_key(state.calls), state, state.policy, 1.0, moves, 0.0)
         sums = Sums(
             *(old + np.asarray(new, np.float64) for old, new in zip(state.sums, stage.sums, strict=True))
         )
@@ -403,9 +472,8 @@ class Annealer:
         own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
         most = _MOST_MOVES * state.moves // config.moves
-        starts = 2 if config.start == "soft" and not self.problem.width else 1
-        starts = 0 if state.taken_over else starts
-        if number < min(starts, config.rounds - 1):
+        pilots = 0 if state.taken_over else state.pilots
+        if number < min(pilots, self._most_rounds(state) - 1):
             # Rounds that only show where to start from.
             over = own.distance <= 4 * config.tolerance or summed >= _PILOT
         else:
@@ -413,28 +481,82 @@ class Annealer:
             over = (near and summed >= self.least) or summed >= most
         if not over:
             return state
+        if number < pilots or state.taken_over:
+            return self._conclude(state)
+        way_back = WayBack(len(state.ladder) - 1, state.policy, np.zeros(config.islands))
+        return state._replace(way_back=way_back)
+
+    def _descend(self, state: State) -> State:
+        """Go back by one step of the ladder, as `_climb` came; at its foot the round is over."""
+        islands, (place, policy, log_evidence) = self.config.islands, state.way_back
+        high, low = state.ladder[place], state.ladder[place - 1]
+        # Keys of their own: the answer is the same with and without the way back.
+        key = fold(fold(self._own_key(state.calls), _BACK_STREAM), place)
+        above = self._slopes(state, self._stage(key, state, policy, high, 0, 0.0))
+        if place == 1:  # the start itself can be drawn from
+            drawn = self.kernels.draw(fold(key, 1), self._log(state.start))
+            moved = self._stage(fold(key, 2), state, drawn, low, 0, 0.0)
+        else:
+            draws = np.asarray(uniform(fold(key, 1), (islands,)), np.float64)
+            _, picked = resample((low - high) * above, draws)
+            moved = self._stage(fold(key, 2), state, policy[:, picked], low, state.moves, 0.0)
+        log_ratio = bennett((high - low) * self._slopes(state, moved), (high - low) * above)
+        kept = np.asarray(moved.walkers.policy) if place > 1 else policy[:, :0]
+        back = state._replace(way_back=WayBack(place - 1, kept, log_evidence + log_ratio))
+        return back if place > 1 else self._conclude(back)
+
+    def _conclude(self, state: State) -> State:
+        """End the run, or begin another round."""
+        config, number = self.config, len(state.round_steps)
+        pilots = 0 if state.taken_over else state.pilots
+        whole = self.estimate(state)
+        assert whole is not None
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
-        precise = number >= starts and whole.precise(config.tolerance, config.evidence_tolerance)
-        if (precise and not refuted) or number + 1 >= config.rounds:
+        precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
+        hurried = self.disagreement(state) > config.evidence_tolerance
+        overlooked = self._overlooked(state) if number + 1 == pilots == self.pilots else None
+        last = number + 1 >= self._most_rounds(state) and overlooked is None
+        if (precise and not refuted and not hurried) or last:
             return state._replace(finished=True)
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
-        if number + 1 >= starts:
-            start = refit(rounds, before, self.problem.prior, self.count // config.islands)
-        else:
+        if number + 1 < pilots:
             start = self._soft_start(committed=True)
-        more = number >= starts
+        else:
+            start = refit(rounds, before, self.problem.prior, self.count // config.islands)
+            if overlooked is not None:
+                start = self._around(overlooked, start)
+            elif refuted:
+                heaviest = state.classes.heavy[0]
+                start = self._around(np.where(heaviest >= 0, heaviest, start.argmax(axis=1)), start)
+        more = number >= pilots
         return self._begin(
             state._replace(
                 start=start,
                 rounds=rounds,
-                round_steps=np.append(state.round_steps, state.steps),
+                round_steps=np.append(state.round_steps, len(state.ladder) - 1),
                 round_starts=before,
                 round_classes=np.concatenate([state.round_classes, state.members[None]]),
                 moves=state.moves * 2 if more else state.moves,
+                pilots=state.pilots + (overlooked is not None),
             )
         )
+
+    def _overlooked(self, state: State) -> NDArray[np.int16] | None:
+        """Return the best policy known, if it is better than all that were drawn."""
+        if not self.known.shape[1]:
+            return None
+        returns, _ = self.evaluate(self.known)
+        best = int(np.argmax(returns))
+        better = self.scale * (float(returns[best]) - state.best_return) > _OVERLOOKED
+        return self.known[:, best] if better else None
+
+    def _around(self, policy: NDArray[np.integer], elsewhere: Floats) -> Floats:
+        """Return a start around a policy ``[N]``."""
+        found = self._evaluate(policy[:, None].astype(np.int16))
+        visits, adjoint = (np.asarray(part, np.float64)[..., 0] for part in found[1:])
+        return start_around(policy, visits, adjoint, elsewhere, self.problem.prior, self.scale)
 
 
 def _largest_return(problem: Problem, enough: float) -> float:

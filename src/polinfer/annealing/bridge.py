@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from polinfer.annealing.moves import Target, Walkers, columns_of, pick, total
 from polinfer.exact.solution import Floats
@@ -83,3 +84,21 @@ def resample(log_weight: Floats, draws: Floats) -> tuple[Floats, NDArray[np.int3
         for number, (row, at) in enumerate(zip(cumulative, place, strict=True))
     ]
     return np.log(weight.mean(axis=1)) + top[:, 0], np.concatenate(picked).astype(np.int32)
+
+
+def bennett(below: Floats, above: Floats) -> Floats:
+    """Return the log of the ratio of two normalising constants ``[I]``, from samples of both ends.
+
+    `below` and `above` ``[I, P]`` are the log ratios of the upper density to the lower one, of policies drawn
+    from the lower and from the upper one.  This is the acceptance ratio of Bennett (1976): policies that only
+    one end ever draws count for little, where the mean of inverse weights would rest on them.
+    """
+    low = np.minimum(below.min(axis=1), above.min(axis=1))
+    high = np.maximum(below.max(axis=1), above.max(axis=1))
+    while True:
+        middle = (low + high) / 2
+        if not ((low < middle) & (middle < high)).any():
+            return np.asarray(middle)
+        shift = middle[:, None]
+        rising = expit(below - shift).mean(axis=1) > expit(shift - above).mean(axis=1)
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)

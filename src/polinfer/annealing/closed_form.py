@@ -74,6 +74,7 @@ def closed_form(problem: Problem, scale: float, count: int, seed: int) -> PartPo
         sample_returns=sample.returns,
         reach=np.where(came[:, None] > 0, choice, 0.0)[slots],
         lower_bound=log_evidence,
+        reverse_log_evidence=log_evidence,
         best=best[slots],
         best_return=float(problem.initial[order] @ best_value),
         round_log_evidence=np.zeros((0, 0)),

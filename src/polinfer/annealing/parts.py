@@ -43,6 +43,8 @@ class PartPosterior(NamedTuple):
     best_return: float
     round_log_evidence: Floats  # [R, I]; no rounds where it was enumerated
     exact: bool
+    reverse_log_evidence: float = np.nan  # as annealing back finds it; nan where that was not done
+    reverse_log_evidence_stderr: float = 0.0
 
 
 def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int, seed: int) -> PartPosterior:
@@ -74,6 +76,7 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
         sample_returns=listed.returns[drawn],
         reach=reach,
         lower_bound=log_evidence,
+        reverse_log_evidence=log_evidence,
         best=_fill(listed.policy[:, [top]], problem.prior, random)[:, 0],
         best_return=float(listed.returns[top]),
         round_log_evidence=np.zeros((0, 0)),
@@ -128,7 +131,9 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
             policy_stderr=np.where(several, outside / 2, 0.0) * problem.legal,
             returns=float(weight @ state.classes.heavy_returns),
             returns_stderr=outside * float(state.classes.heavy_returns.std()),
+            log_evidence_stderr=max(found.log_evidence_stderr, outside),
         )
+    back = annealer.reverse(state) or (np.nan, 0.0)
     return PartPosterior(
         # The mass of the classes found is certain: where it refutes the estimate, it takes its place.
         log_evidence=log_evidence,
@@ -147,6 +152,8 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         best_return=state.best_return,
         round_log_evidence=annealer.all_rounds(state).log_evidence,
         exact=False,
+        reverse_log_evidence=back[0],
+        reverse_log_evidence_stderr=back[1],
     )
 
 
@@ -249,4 +256,6 @@ def join(
         round_log_evidence=tuple(part.round_log_evidence for part in posteriors if not part.exact),
         distance=float((share[:, None] * stderr).sum() / 2 * np.sqrt(2 / np.pi)),
         exact=all(part.exact for part in posteriors),
+        reverse_log_evidence=total("reverse_log_evidence") + scale * constant,
+        reverse_log_evidence_stderr=root("reverse_log_evidence_stderr"),
     )

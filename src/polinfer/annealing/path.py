@@ -31,6 +31,8 @@ class AnnealedPoint(NamedTuple):
     round_log_evidence: tuple[Floats, ...]  # [rounds, islands] for each part that was annealed
     distance: float  # expected distance of the marginal policy from its limit, weighted by occupancy
     exact: bool  # everything was enumerated
+    reverse_log_evidence: float = np.nan  # as annealing back finds it; nan where that was not done
+    reverse_log_evidence_stderr: float = 0.0
 
     @property
     def effective_policies(self) -> float:

@@ -44,6 +44,7 @@ def pool_points(points: Sequence[AnnealedPoint], seed: int) -> AnnealedPoint:
     log_evidence, spread = pool(evidence)
     own = np.sqrt(sum((w * point.log_evidence_stderr) ** 2 for w, point in zip(share, points, strict=True)))
     best = max(points, key=lambda point: point.best_return)
+    back, back_stderr = _reverse(points)
     size = len(points[0].sample)
     random = np.random.default_rng([seed, 3])
     origin = random.choice(len(points), size, p=share)
@@ -64,4 +65,14 @@ def pool_points(points: Sequence[AnnealedPoint], seed: int) -> AnnealedPoint:
         best_return=best.best_return,
         distance=float(max(point.distance for point in points) / np.sqrt(len(points))),
         exact=all(point.exact for point in points),
+        reverse_log_evidence=back,
+        reverse_log_evidence_stderr=back_stderr,
     )
+
+
+def _reverse(points: Sequence[AnnealedPoint]) -> tuple[float, float]:
+    """Return what the ways back found on average, and its standard error."""
+    found = np.array([point.reverse_log_evidence for point in points])
+    own = np.linalg.norm([point.reverse_log_evidence_stderr for point in points]) / len(points)
+    apart = found.std(ddof=1) / np.sqrt(len(points))
+    return float(found.mean()), float(max(apart, own))

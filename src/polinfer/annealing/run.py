@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.core.errors import PolinferError
 from polinfer.core.stopping import stop_requested
+from polinfer.exact.bounds import known_policies
 from polinfer.problems.tabular.table import TabularMDP, check_table
 
 Progress = Callable[[float, float], None]
@@ -135,11 +137,16 @@ class AnnealingRun:
     def _anneal(self, number: int, part: int, scale: float) -> Annealer:
         if self._annealer is None or self._annealer[0] != number:
             seed = self.seed + 104729 * number
-            self._annealer = (
-                number,
-                Annealer(self.problems[part], self.part_config, scale=scale, seed=seed),
-            )
+            problem = self.problems[part]
+            known = np.where(problem.occupied[:, None], self._good[:, problem.state].T, 0)
+            annealer = Annealer(problem, self.part_config, scale=scale, seed=seed, known=known)
+            self._annealer = (number, annealer)
         return self._annealer[1]
+
+    @cached_property
+    def _good(self) -> NDArray[np.int64]:
+        """Policies ``[K, S]`` that optimisation finds."""
+        return known_policies(self.table)
 
     def answer(self) -> AnnealedPath:
         """Return the posterior as it is known now, with its error, at any moment; the run can go on after it.

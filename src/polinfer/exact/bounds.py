@@ -124,7 +124,8 @@ def known_policies(table: TabularMDP, policies: NDArray[np.integer] | None = Non
     states, what `stationary_optimum` improves them to; with a reference measure that is not uniform also its
     most probable policy.
     """
-    stages = np.unique(np.linspace(0, table.horizon - 1, 8).astype(np.int64))
+    late = table.horizon - np.geomspace(1, table.horizon, 8)
+    stages = np.unique(np.concatenate([np.linspace(0, table.horizon - 1, 8), late]).astype(np.int64))
     known = [greedy_at(table, table.horizon, table.discount, stages)]
     if table.num_states <= _IMPROVED:
         known.append(stationary_optimum(table).policy.argmax(axis=1)[None])

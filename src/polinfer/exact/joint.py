@@ -30,13 +30,14 @@ def describe_sample(
     policy_stderr: Floats | None = None,
     best: tuple[NDArray[np.int32], float] | None = None,
     chains: int = 1,
+    reverse: tuple[float, float] | None = None,
     seed: int = 0,
 ) -> PolicyPosterior:
     """Sum up a sample of whole policies ``[n, S]`` with their exact ``J`` ``[n]``.
 
     `policy` ``[S, A]`` is the marginal one.  The most probable policies are those of the sample, and `best`,
     the best one known with its return; their probabilities are ``mu exp(J) / Z``, as exact as
-    ``log_evidence`` is.
+    ``log_evidence`` is.  `reverse` is the log evidence that annealing back finds, with its standard error.
     """
     states = decision_states(table, table.horizon)
     count = count_policies(table, states)
@@ -65,6 +66,8 @@ def describe_sample(
         expected_return_stderr=expected_return_stderr,
         policy_stderr=policy_stderr,
         chains=chains,
+        reverse_log_evidence=None if reverse is None else reverse[0],
+        reverse_log_evidence_stderr=None if reverse is None else reverse[1],
     )
 
 

@@ -78,6 +78,10 @@ class PolicyPosterior:
     expected_return_stderr: float = 0.0
     policy_stderr: Floats | None = None  # [S, A], of the marginal policy; None where it was computed
     chains: int = 1  # equal blocks of `sampled_policies` that come from independent populations
+    # Log evidence as annealing from the posterior back finds it: too large where annealing there finds too
+    # little.  None where that was not done.
+    reverse_log_evidence: float | None = None
+    reverse_log_evidence_stderr: float | None = None
 
     @property
     def modal_policy(self) -> NDArray[np.int32]:

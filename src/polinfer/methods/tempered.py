@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
+
 from polinfer.annealing.arrays import pack, unpack
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.path import AnnealedPoint
@@ -71,12 +73,13 @@ class Tempered(Method[TemperedConfig]):
         return PAPER
 
     def bounds(self, posterior: Posterior, sweeps: int, seed: int) -> EvidenceBounds:
-        """Return the estimate, which is a bound from below on average."""
-        assert posterior.policies is not None
-        known, stderr = posterior.policies.log_evidence, posterior.policies.log_evidence_stderr
+        """Return what annealing there found, a bound from below on average, and what annealing back found."""
+        whole = posterior.policies
+        assert whole is not None
+        known, stderr = whole.log_evidence, whole.log_evidence_stderr
         if stderr == 0:
             return EvidenceBounds(known, 0.0, known, 0.0)
-        return EvidenceBounds(known, stderr)
+        return EvidenceBounds(known, stderr, whole.reverse_log_evidence, whole.reverse_log_evidence_stderr)
 
     def diagnose(self, posterior: Posterior) -> list[Diagnostic]:
         """Return what the standard errors say, or that all was enumerated."""
@@ -149,6 +152,7 @@ def _note(annealing: AnnealingRun) -> str:
 
 
 def _whole(table: TabularMDP, point: AnnealedPoint, chains: int, seed: int) -> PolicyPosterior:
+    back = point.reverse_log_evidence
     return describe_sample(
         table,
         point.sample,
@@ -162,5 +166,6 @@ def _whole(table: TabularMDP, point: AnnealedPoint, chains: int, seed: int) -> P
         reach_policy=point.reach_policy,
         best=(point.best, point.best_return),
         chains=chains,
+        reverse=None if np.isnan(back) or point.exact else (back, point.reverse_log_evidence_stderr),
         seed=seed,
     )

@@ -47,14 +47,17 @@ def evidence_figure(record: dict[str, Any]) -> Figure | None:
 
 def _estimates(record: dict[str, Any]) -> list[tuple[str, float, float]]:
     certificate, facts = record["certificate"], record.get("posterior")
+    above = ("log_evidence_upper", "log_evidence_upper_stderr")
     found = []
     if facts is not None and record["log_evidence"] is not None:
         found.append(("answer", float(record["log_evidence"]), float(facts["log_evidence_stderr"] or 0.0)))
+        others = [("from above", *above)] if certificate[above[1]] else []
     else:
-        for name, value, error in (
+        others = [
             ("fresh sweeps", "log_evidence_lower", "log_evidence_stderr"),
-            ("conditional sweeps", "log_evidence_upper", "log_evidence_upper_stderr"),
-        ):
-            if certificate[value] is not None and np.isfinite(certificate[value]):
-                found.append((name, float(certificate[value]), float(certificate[error] or 0.0)))
+            ("conditional sweeps", *above),
+        ]
+    for name, value, error in others:
+        if certificate[value] is not None and np.isfinite(certificate[value]):
+            found.append((name, float(certificate[value]), float(certificate[error] or 0.0)))
     return found

@@ -18,7 +18,14 @@ from polinfer.smc.proposal import NetworkProposal, Proposal, ShiftedProposal, Ta
 
 MOST_SEEDS = 1_000_000
 _MOST_CHAINS = 1_000_000
-_OPTIONAL = ("reach_policy", "sampled_policies", "policy_stderr", "chains")
+_OPTIONAL = (
+    "reach_policy",
+    "sampled_policies",
+    "policy_stderr",
+    "chains",
+    "reverse_log_evidence",
+    "reverse_log_evidence_stderr",
+)
 
 
 def check_seeds(seed: int, seeds: int, source: Path) -> None:

@@ -1,0 +1,78 @@
+"""Whether a way is found that pays, although neither soft nor committed values see it."""
+
+import numpy as np
+import pytest
+
+from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, run
+from polinfer.annealing.known import start_around
+from polinfer.exact.enumeration import policy_posterior
+from polinfer.problems.tabular.table import TabularMDP
+
+pytestmark = pytest.mark.usefixtures("compile_module_fully")
+SETTINGS = TemperedConfig(enumerate_up_to=0, policies=64, islands=4, tolerance=0.01)
+
+
+def cash_out(digits: int = 16, horizon: int = 60) -> TabularMDP:
+    """Turn at once to a hub that pays in each lap, or once and for all; or go on to a prize that is larger.
+
+    Who may choose anew at each return takes laps first and the cash at last, and turns.  A way back that the
+    first turn takes by chance makes the last step before the prize look like one that leads nowhere.
+    """
+    door, hub, rest, end = digits, digits + 1, digits + 2, digits + 3
+    move, pay = np.zeros((end + 1, 2, end + 1)), np.zeros((end + 1, 2))
+    code = np.random.default_rng(5).integers(2, size=digits)
+    for state in range(digits):
+        move[state, code[state], state + 1] = 1
+        move[state, 1 - code[state], hub] = 1
+    move[0, 1 - code[0], [hub, door]] = 0.98, 0.02
+    move[door, 0, end], move[door, 1, hub], pay[door, 0] = 1, 1, 51.0
+    move[hub, 0, rest], move[hub, 1, end], pay[hub] = 1, 1, [1.0, 30.0]
+    move[rest, 0, hub] = 1
+    legal = np.ones((end + 1, 2), bool)
+    legal[rest, 1] = False
+    return TabularMDP(move, pay, 0, [end], horizon, legal=legal)
+
+
+def test_a_way_that_no_start_draws_is_found_around_a_known_policy(monkeypatch):
+    table = cash_out()
+    exact = policy_posterior(table)
+    point = anneal(table, SETTINGS, seed=1).at(1.0)
+    assert abs(point.log_evidence - exact.posterior.log_evidence) < 4 * point.log_evidence_stderr
+    np.testing.assert_allclose(point.policy, exact.policy, atol=0.01)
+    # Without it the prize is missed, with islands that agree.
+    monkeypatch.setattr(run, "known_policies", lambda table: np.zeros((1, table.num_states), np.int64))
+    missed = anneal(table, SETTINGS, seed=1).at(1.0)
+    assert missed.log_evidence < exact.posterior.log_evidence - 5
+    assert missed.log_evidence_stderr < 0.1
+
+
+def test_no_further_round_where_the_best_policy_known_is_drawn_anyway():
+    annealing = AnnealingRun(
+        TabularMDP(_easy(), [[1.0, 0.3], [0.2, 0.9], [0, 0]], 0, [2], 5), SETTINGS, seed=2
+    )
+    while not annealing.finished:
+        before = annealing.state
+        annealing.step()
+    assert before is not None
+    assert before.pilots == 2
+
+
+def _easy() -> np.ndarray:
+    move = np.zeros((3, 2, 3))
+    move[0, 0, [0, 1]], move[0, 1, [1, 2]] = [0.5, 0.5], [0.3, 0.7]
+    move[1, 0, [0, 2]], move[1, 1, 2] = [0.6, 0.4], 1
+    return move
+
+
+def test_the_start_around_a_policy_keeps_its_choices_and_the_conditionals():
+    prior = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
+    adjoint = np.array([[0.4, 1.3, 9.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    elsewhere = np.array([[1.0, 0, 0], [0.1, 0.2, 0.7], [1.0, 0, 0]])
+    start = start_around(np.array([0, 2, 0]), np.array([0.8, 0.0, 1.0]), adjoint, elsewhere, prior, 2.0)
+    odds = np.exp(2.0 * (1.3 - 0.4))
+    share = 0.05  # one choice that is reached
+    want = (0.5 + 0.5 / (1 + odds)) * (1 - share) + share / 2
+    assert start[0, 0] == pytest.approx(want)
+    assert start[0, 2] == 0
+    np.testing.assert_allclose(start[1], 0.95 * elsewhere[1] + 0.05 * prior[1])
+    np.testing.assert_allclose(start.sum(axis=1), 1)
