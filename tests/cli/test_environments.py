@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import polinfer
+from polinfer.cli.output import _console
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,9 @@ def explain(
 ) -> tuple[int, str, str]:
     words = f"'{sys.executable}' -m polinfer explain '{run}' {shell}"
     kept = {name: value for name, value in os.environ.items() if name not in without}
-    done = subprocess.run(["bash", "-c", words], env={**kept, **changed}, capture_output=True, check=False)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", words], env={**kept, **changed}, capture_output=True, check=False
+    )
     said = done.stderr.decode(errors="replace")
     assert "Traceback" not in said
     return done.returncode, done.stdout.decode(errors="replace"), said
@@ -75,6 +78,17 @@ def test_a_platform_that_is_not_there_is_one_sentence(run: Path) -> None:
     )
 
 
+def test_a_reader_that_leaves_does_not_end_the_run() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with open(theirs, "w", encoding="utf-8") as stream:
+        console = _console(stream)
+        console.print("one line")
+        console.print("another", "x" * 100_000)
+        stream.write("and what is not rich's")
+        stream.flush()
+
+
 @pytest.mark.slow
 def test_closed_and_full_outputs(run: Path) -> None:
     assert explain(run, shell=">&-")[0] == 0
@@ -85,3 +99,4 @@ def test_closed_and_full_outputs(run: Path) -> None:
     code, _, said = explain(run, shell="> /dev/full")
     assert code == 2
     assert said.splitlines()[-1].startswith("polinfer: No space left on device; make room")
+    assert explain(run.with_name("nothing"), shell="2> /dev/full")[0] == 2

@@ -11,6 +11,7 @@ import polinfer
 from polinfer import METHODS, MethodConfig
 from polinfer.cli.flags import OF_EVERY_METHOD, config_of_flags, flag_of
 from polinfer.cli.parser import parse
+from polinfer.cli.path import Path
 from polinfer.cli.plan import method_of, plan_command
 from polinfer.core.errors import PolinferError
 
@@ -91,13 +92,35 @@ def test_flags_that_passed_silently_are_refused(method: str, words: list[str], o
         (["--learning-rate=fast"], "--learning-rate takes a number, got 'fast'"),
         (["--sweeps", "1.5"], "--sweeps takes a whole number, got '1.5'"),
         (["--wrlds", "3"], "no flag --wrlds.*did you mean '--worlds'"),
-        (["--resampling", "residual"], "'residual' for argument '--resampling'. Expected one of"),
+        (["--resampling", "residual"], "--resampling takes one of .*, got 'residual'"),
+        (["--sweeps"], "--sweeps needs a value behind it"),
+        (["--sweeps", "1", "2"], "polinfer plan has no place for '2'"),
+        (["--resume=yes"], "--resume takes no value, got 'yes'"),
+        (["--no-resume"], "no flag --no-resume .did you mean '--resume'"),
+        (["--table-cache"], "no flag --table-cache .did you mean '--no-table-cache'"),
+        (["-x"], "no flag -x"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_one_sentence(words: list[str], says: str) -> None:
     with pytest.raises(PolinferError, match=says) as caught:
         parsed("wake", *words)
     assert "\n" not in str(caught.value)
+
+
+def test_a_switch_of_the_method_that_has_another_form_is_no_foreign_setting() -> None:
+    with pytest.raises(PolinferError, match=r"no flag --no-autotune .did you mean '--autotune'"):
+        parsed("sac", "--no-autotune")
+
+
+def test_of_several_values_the_bad_one_is_named() -> None:
+    with pytest.raises(PolinferError, match="--scales takes numbers, got 'x'"):
+        parse(Path, "polinfer path", ["gridworld", "--scales", "1", "2", "x"])
+
+
+def test_a_missing_problem_is_named_as_the_help_names_it() -> None:
+    for words in ([], ["--horizon", "3"]):
+        with pytest.raises(PolinferError, match="polinfer path needs DOMAIN"):
+            parse(Path, "polinfer path", words)
 
 
 def test_a_bad_value_is_named_by_the_configuration() -> None:

@@ -198,6 +198,7 @@ def test_a_link_or_a_folder_is_not_saved_over(app: Any, folder: Path, tmp_path: 
         ({"goal_reward": 1e999}, "out of range"),
         ({"reward_scale": 0}, "reward_scale"),
         ({"type": "named"}, "the request cannot be read"),
+        ({"type": "a\n" * 5000}, "the request cannot be read"),
     ],
 )
 def test_problems_out_of_bounds_are_refused(app: Any, change: dict[str, Any], words: str) -> None:
@@ -205,6 +206,8 @@ def test_problems_out_of_bounds_are_refused(app: Any, change: dict[str, Any], wo
     answer = client(app).post("/api/jobs", body.encode())
     assert answer.status == 422
     assert words in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+    assert len(answer.json()["error"]) < 400
 
 
 @pytest.mark.parametrize(

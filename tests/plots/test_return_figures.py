@@ -5,7 +5,7 @@ import pytest
 
 import polinfer
 from polinfer.exact import ReturnDistribution
-from polinfer.plots import return_figure, training_figure
+from polinfer.plots import return_figure, save_figure, training_figure
 
 
 def value_at(line, x):
@@ -80,3 +80,12 @@ def test_bad_input_is_named():
         training_figure({"ESS": np.zeros((3, 4))}, [1, 2])
     with pytest.raises(polinfer.PolinferError, match="sweeps must have shape"):
         training_figure({"ESS": np.zeros((3, 4))}, np.zeros((3, 4)))
+
+
+def test_enormous_returns_are_drawn(tmp_path):
+    """Rewards of 1e100 are within the limit; neither ticks nor legend may burst the figure."""
+    one = ReturnDistribution(np.array([2.4592356553520166e101]), np.array([1.0]))
+    figure = return_figure({"one": one})
+    save_figure(figure, tmp_path / "enormous.png")
+    (legend,) = figure.legends
+    assert legend.get_texts()[0].get_text() == "one, mean 2.4592e+101"

@@ -7,8 +7,11 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import polinfer
 from polinfer.core.errors import PolinferError
@@ -86,6 +89,56 @@ def test_a_damaged_checkpoint_is_refused(undisturbed: dict[str, bytes], tmp_path
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     with pytest.raises(PolinferError, match="damaged"):
         infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True)
+
+
+def stopped_at(sweeps: int, folder: Path, seed: int = 0, config: polinfer.VsmcConfig = CONFIG) -> Path:
+    def report(now: polinfer.Report) -> None:
+        if now.done >= sweeps:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        infer_in_folder(LOOP, config, folder, seed=seed, seeds=2, progress=report)
+    return folder / "checkpoint.safetensors"
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 3}, {"config": replace(CONFIG, learning_rate=0.1)}], ids=["seed", "settings"]
+)
+def test_a_checkpoint_of_another_run_is_refused(other: dict[str, Any], tmp_path: Path) -> None:
+    mine, foreign = (stopped_at(66, tmp_path / name, **keys) for name, keys in (("a", {}), ("b", other)))
+    mine.write_bytes(foreign.read_bytes())
+    with pytest.raises(PolinferError, match="written by another run; start the run again"):
+        infer_in_folder(LOOP, CONFIG, tmp_path / "a", seeds=2, resume=True)
+
+
+def test_a_checkpoint_that_was_written_by_another_program_is_refused(tmp_path: Path) -> None:
+    path = stopped_at(66, tmp_path)
+    save_file({**load_file(path), "run:more": np.zeros(3)}, path)  # arrays without our digest
+    with pytest.raises(PolinferError, match="not what was written"):
+        infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True)
+
+
+def test_the_answer_of_another_run_is_refused(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+    other = polinfer.make("continuation", rho=0.6, horizon=4)
+    infer_in_folder(other, CONFIG, tmp_path, seeds=2)
+    (tmp_path / "policy.safetensors").write_bytes(undisturbed["policy.safetensors"])
+    with pytest.raises(PolinferError, match=r"policy\.safetensors.*written by another run"):
+        polinfer.load(tmp_path)
+
+
+def test_blocks_that_changed_places_are_refused(tmp_path: Path) -> None:
+    config = polinfer.ParticlesConfig(particles=8, sweeps=4)
+
+    def stop(now: polinfer.Report) -> None:
+        if now.done == 3:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        infer_in_folder(LOOP, config, tmp_path, progress=stop)
+    first, second, *_ = sorted((tmp_path / "blocks").iterdir())
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(PolinferError, match=r"000001\.safetensors.*not what was written"):
+        infer_in_folder(LOOP, config, tmp_path, resume=True)
 
 
 def test_a_full_folder_is_never_overwritten_silently(tmp_path: Path) -> None:

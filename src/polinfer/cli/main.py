@@ -19,7 +19,7 @@ from polinfer.cli.compare import Compare
 from polinfer.cli.explain import Explain
 from polinfer.cli.explore import Explore
 from polinfer.cli.listing import List
-from polinfer.cli.output import print_anywhere, remarks, tables
+from polinfer.cli.output import drop_output, print_anywhere, remarks, tables
 from polinfer.cli.parser import parse
 from polinfer.cli.path import Path
 from polinfer.cli.plan import Plan, method_of, plan_command
@@ -35,6 +35,7 @@ _LONGEST = 900  # letters of a complaint
 
 _REMEDIES = {
     errno.ENOSPC: "; make room, then run it again (a method that resumes goes on with --resume)",
+    errno.ENOENT: "; go to a folder that is there, or name one (--out)",
     errno.EROFS: "; name a folder that can be written to (--out)",
     errno.EACCES: "; name a folder that can be written to (--out)",
 }
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         # The reader of our output left (`polinfer list | head`): nothing is wrong.
-        _drop_output()
+        drop_output(sys.stdout)
         return 0
     except MemoryError:
         if "--debug" in words:
@@ -115,14 +116,9 @@ def _keep_compiled_programs() -> None:
 def _complain(sentence: str) -> None:
     """Print one line, whatever a file or a word on the command line brought into it."""
     said = shorten(sentence, _LONGEST)
-    remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
-
-
-def _drop_output() -> None:
-    """Send what is still to be written nowhere, so that the end of the process does not stumble on it."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+    # Where even that cannot be written (2> /dev/full) the exit code has to say it.
+    with contextlib.suppress(OSError):
+        remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
 
 
 def _check_platform() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import json
 import os
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from rich.console import Console
 
@@ -64,10 +65,26 @@ def remarks() -> Console:
     return _console(sys.stderr)
 
 
+def drop_output(stream: IO[str]) -> None:
+    """Send what is still to be written nowhere, where the reader has left."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+class _Console(Console):
+    """Goes on when its reader leaves (``polinfer plan ... | head -1``); rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        drop_output(self.file)
+
+
 def _console(stream: TextIO) -> Console:
-    console = Console(file=stream, highlight=False)
+    console = _Console(file=stream, highlight=False)
     # COLUMNS=0, or a terminal that does not know: rich would print nothing at all.
-    return console if console.width >= _NARROWEST else Console(file=stream, highlight=False, width=80)
+    return console if console.width >= _NARROWEST else _Console(file=stream, highlight=False, width=80)
 
 
 def print_json(value: Any) -> None:

@@ -20,6 +20,10 @@ from polinfer.methods.registry import owners
 _STYLE = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff)
 _REPEATED = ("--wrapper",)
 _VALUE = re.compile(r"Error parsing (?P<flag>\S+?):")
+_CHOICE = re.compile(
+    r"invalid choice (?P<got>.*) for argument '(?P<flag>\S+)'\. Expected one of (?P<known>\(.*\))"
+)
+_LACKING = re.compile(r"Missing value for argument '(?P<flag>[^']*)'")
 
 
 def parse(command: Any, prog: str, arguments: Sequence[str], method: str | None = None) -> Any:
@@ -93,7 +97,8 @@ def known_flags(command: Any) -> set[str]:
             found |= known_flags(kind)
             continue
         name = flag_of(_written_name(kind, field.name))
-        found |= {name, "--no-" + name[2:]}
+        # A switch has one form: that which changes its default.
+        found.add("--no-" + name[2:] if field.default is True else name)
     return found
 
 
@@ -117,7 +122,7 @@ def _written_name(kind: Any, name: str) -> str:
 def _unknown(flag: str, known: set[str], prog: str, method: str | None) -> str:
     field = flag[2:].replace("-", "_")
     whose = owners(field) or owners(field.removeprefix("no_"))
-    if method is not None and whose:
+    if method is not None and whose and method not in whose:
         return f"method {method!r} has no setting {flag}; it belongs to {', '.join(whose)}"
     return f"{prog} has no flag {shorten(flag)}{suggest(flag, known)}; '{prog} --help' lists them"
 
@@ -126,23 +131,85 @@ def _sentence(complaint: str, arguments: Sequence[str], prog: str) -> str:
     """Return what the parser means, without its box."""
     lines = [line.strip(" │╭╮╰╯─") for line in complaint.splitlines()]
     lines = [line for line in lines if line.strip("-")]
-    text = " ".join(lines)
-    found = _VALUE.search(text)
-    if found:
-        flag = found["flag"]
-        kind = re.search(rf"{re.escape(flag)} (\S+)", text[found.end() :])
-        given = [b for a, b in pairwise(arguments) if a.replace("_", "-") == flag]
-        given += [word.partition("=")[2] for word in arguments if word.startswith(flag + "=")]
-        got = f", got {shorten(repr(given[0]))}" if given else ""
-        takes = f" takes {_KINDS.get(kind[1], kind[1])}" if kind else " has a bad value"
-        return f"{flag}{takes}{got}; '{prog} --help' tells more"
-    if "Missing from" in text:
-        needed = [line for line in lines[1:] if re.fullmatch(r"[A-Z][A-Z_]*|--[\w-]+.*", line)]
-        what = needed[0] if needed else "an argument"
-        return f"{prog} needs {what}; '{prog} --help' tells more"
+    text = " ".join(lines[1:])
+    for reading in (_bad_value, _bad_choice, _missing, _no_place):
+        said = reading(text, lines, arguments, prog)
+        if said:
+            return f"{said}; '{prog} --help' tells more"
     # The first line is the title of the box.
-    detail = shorten(re.sub(r"For full helptext.*", "", " ".join(lines[1:])).strip(" ."), 300)
+    detail = shorten(re.sub(r"For full helptext.*", "", text).strip(" ."), 300)
     return f"{detail[:1].lower()}{detail[1:] or 'the arguments cannot be read'}; '{prog} --help' tells more"
+
+
+def _bad_value(text: str, lines: Sequence[str], arguments: Sequence[str], prog: str) -> str | None:
+    found = _VALUE.search(text)
+    if not found:
+        return None
+    flag = found["flag"]
+    kind = re.search(rf"{re.escape(flag)} (\S+)", text[found.end() :])
+    takes = _KINDS.get(kind[1], kind[1]) if kind else None
+    given = _values(flag, arguments)
+    wrong = [word for word in given if takes not in _KINDS.values() or not _reads_as(takes, word)]
+    got = f", got {shorten(repr((wrong or given)[0]))}" if given else ""
+    return f"{flag}{f' takes {takes}' if takes else ' has a bad value'}{got}"
+
+
+def _bad_choice(text: str, lines: Sequence[str], arguments: Sequence[str], prog: str) -> str | None:
+    found = _CHOICE.search(text)
+    if not found:
+        return None
+    known = re.findall(r"'([^']*)'", found["known"])
+    return f"{found['flag']} takes one of {', '.join(known)}, got {shorten(found['got'])}"
+
+
+def _missing(text: str, lines: Sequence[str], arguments: Sequence[str], prog: str) -> str | None:
+    found = _LACKING.search(text)
+    if found and found["flag"].startswith("--"):
+        return f"{found['flag']} needs a value behind it"
+    if found:
+        return f"{prog} needs {found['flag'].rpartition('.')[2].upper()}"
+    if any("Missing from" in line for line in lines):
+        needed = [line for line in lines[1:] if re.fullmatch(r"[A-Z][A-Z_]*|--[\w-]+.*", line)]
+        return f"{prog} needs {needed[0] if needed else 'an argument'}"
+    return None
+
+
+def _no_place(text: str, lines: Sequence[str], arguments: Sequence[str], prog: str) -> str | None:
+    _, found, rest = text.partition("Unrecognized options: ")
+    if not found:
+        return None
+    # The parser separates words by commas, which words have, too: the longest that fits is meant.
+    words = [part for word in arguments for part in (word, word.partition("=")[2]) if rest.startswith(part)]
+    word = max(words, key=len, default="")
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        if equals and value == word and flag.startswith("--"):
+            return f"{flag} takes no value, got {shorten(repr(word))}"
+    if word.startswith("-"):
+        return f"{prog} has no flag {shorten(word)}"
+    return f"{prog} has no place for {shorten(repr(word))}: a flag takes one value, and the rest is too much"
+
+
+def _values(flag: str, arguments: Sequence[str]) -> list[str]:
+    """Return the words that stand behind a flag."""
+    for place, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == flag:
+            behind = [value] if equals else []
+            for after in arguments[place + 1 :]:
+                if after.startswith("--"):
+                    break
+                behind.append(after)
+            return behind
+    return []
+
+
+def _reads_as(takes: str | None, word: str) -> bool:
+    try:
+        (int if takes in ("a whole number", "whole numbers") else float)(word)
+    except ValueError:
+        return False
+    return True
 
 
 _KINDS = {"INT": "a whole number", "FLOAT": "a number", "[INT": "whole numbers", "[FLOAT": "numbers"}

@@ -148,15 +148,24 @@ def as_record(value: Any, kind: type[T], source: str | Path) -> T:
         raise PolinferError(f"{source}: {shorten(str(error))}") from None
 
 
-def write_arrays(path: str | Path, arrays: Arrays) -> None:
-    """Write named arrays as a safetensors file, with a digest by which damage is noticed."""
+def write_arrays(path: str | Path, arrays: Arrays, owner: str = "") -> None:
+    """Write named arrays as a safetensors file, with a digest by which damage is noticed.
+
+    With an `owner`, such as a fingerprint of a run, the digest is of that, too, and of the file's name.
+    """
+    path = Path(path)
     held = {k: np.asarray(v, order="C") for k, v in arrays.items()}
-    data = safetensors.numpy.save(held, {_DIGEST: _digest(held)})
+    data = safetensors.numpy.save(held, {_DIGEST: _digest(held, _owned(path, owner))})
     write_atomically(path, lambda file: file.write(data))
 
 
-def read_arrays(path: str | Path) -> Arrays:
-    """Read a safetensors file; a damaged or foreign one is refused with a sentence."""
+def read_arrays(path: str | Path, owner: str = "", *, unowned: bool = True) -> Arrays:
+    """Read a safetensors file; a damaged or foreign one is refused with a sentence.
+
+    With an `owner`, a file is refused that was written with another name or for another one; one without
+    any, as earlier versions wrote them, is read where `unowned` ones are.
+    """
+    path = Path(path)
     content = read_regular(path, inside=True, most=MOST_ARRAYS)
     try:
         arrays = dict(safetensors.numpy.load(content))
@@ -166,14 +175,21 @@ def read_arrays(path: str | Path) -> Arrays:
     except Exception as error:
         why = shorten(str(error))
         raise PolinferError(f"{path}: damaged or not a safetensors file ({why})") from None
-    # Files of version 0.2 have no digest.
-    if told is not None and told != _digest(arrays):
-        raise PolinferError(f"{path}: damaged: its contents are not what was written")
+    right: list[str | None] = [_digest(arrays, _owned(path, owner))]
+    if unowned:
+        right += [_digest(arrays, ""), None]  # version 0.2 wrote no digest
+    if told not in right:
+        whose = ", or it was written by another run" if owner else ""
+        raise PolinferError(f"{path}: damaged: its contents are not what was written{whose}")
     return arrays
 
 
-def _digest(arrays: Arrays) -> str:
-    whole = hashlib.blake2b(digest_size=16)
+def _owned(path: Path, owner: str) -> str:
+    return f"{owner} {path.name};" if owner else ""
+
+
+def _digest(arrays: Arrays, owned: str) -> str:
+    whole = hashlib.blake2b(owned.encode(), digest_size=16)
     for name in sorted(arrays):
         whole.update(f"{name} {arrays[name].dtype} {arrays[name].shape};".encode())
         whole.update(np.ascontiguousarray(arrays[name]).tobytes())

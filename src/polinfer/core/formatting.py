@@ -6,8 +6,16 @@ import math
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number for a table; a dash where there is none."""
-    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+    """Format a number for a table; a dash where there is none, and by its size where it is very large.
+
+    Examples
+    --------
+    >>> number(1.5), number(-2.4e99), number(None)
+    ('1.500', '-2.4000e+99', '–')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.{digits}f}" if abs(value) < 1e12 else f"{value:.4e}"
 
 
 def with_error(value: float | None, stderr: float | None, digits: int = 3) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import PolinferError, shorten
 
 MAX_SIDE = 30
 """Cells a side of a map."""
@@ -111,7 +111,7 @@ def decode(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PolinferError(f"the request cannot be read: {error}") from None
+        raise PolinferError(f"the request cannot be read: {shorten(str(error), 300)}") from None
 
 
 def _digest(content: bytes) -> str:

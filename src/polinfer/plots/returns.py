@@ -10,6 +10,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from numpy.typing import ArrayLike
 
 from polinfer.core.errors import PolinferError
+from polinfer.core.formatting import number
 from polinfer.exact.distribution import ReturnDistribution
 from polinfer.plots.panels import panel_figure
 from polinfer.plots.picture import Picture
@@ -36,7 +37,8 @@ def return_figure(distributions: Mapping[str, ReturnDistribution]) -> Figure:
         raise PolinferError("there is nothing to draw: give at least one distribution of returns")
     left = min(_quantile(d, _TAIL) for d in distributions.values())
     right = max(_quantile(d, 1 - _TAIL) for d in distributions.values())
-    room = 0.04 * (right - left) or 0.5
+    # Wide enough that the ends differ as numbers, however large they are.
+    room = max(0.04 * (right - left) or 0.5, 1e-6 * abs(left), 1e-6 * abs(right))
     figure = Picture(figsize=(5.8, 2.9), layout="constrained", facecolor="white")
     ax = figure.add_subplot()
     style_axes(ax)
@@ -47,7 +49,7 @@ def return_figure(distributions: Mapping[str, ReturnDistribution]) -> Figure:
         y = np.concatenate([[0.0], np.cumsum(distribution.probability), [1.0]])
         # Later lines are thinner: where two agree, both are seen.
         thickness = np.linspace(2.0, 1.2, len(distributions))[index]
-        colour, label = line_colour(index), f"mean {mean:.2f}".replace("-", "−")
+        colour, label = line_colour(index), f"mean {number(mean, 2)}".replace("-", "−")
         ax.step(x, y, where="post", color=colour, linewidth=thickness, label=f"{name}, {label}")
         ax.plot(mean, 0.0, "^", color=colour, markersize=6, markeredgecolor="white", clip_on=False, zorder=3)
     ax.set(xlim=(left - room, right + room), ylim=(0.0, 1.02))

@@ -15,7 +15,15 @@ from polinfer.core.protocol import MDP
 from polinfer.posterior.config import MethodConfig
 from polinfer.posterior.intact import check_proposal, check_seeds, read_policies
 from polinfer.posterior.posterior import Posterior
-from polinfer.posterior.saving import CONFIG, EXPLORED, POLICY, read_config, read_trace, remake_problem
+from polinfer.posterior.saving import (
+    CONFIG,
+    EXPLORED,
+    POLICY,
+    fingerprint,
+    read_config,
+    read_trace,
+    remake_problem,
+)
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import shared_table, table_of
@@ -42,13 +50,13 @@ def read_posterior(
         raise PolinferError(
             f"{folder}: no answer yet ({POLICY}: no such file); 'polinfer plan --resume' goes on"
         )
-    arrays = read_arrays(source)
     try:
         config = config_of(run.method, run.config)
     except PolinferError as error:
         raise PolinferError(f"{folder / CONFIG}: {error}") from None
     check_seeds(run.seed, run.seeds, folder / CONFIG)
     problem = remake_problem(run.problem, folder, mdp, code)
+    arrays = read_arrays(source, fingerprint(run, settings=False))
     template = _proposal_template(arrays, source)
     view = _view_of(problem, template, folder / EXPLORED)
     check_proposal(template, view, run.seeds, source)

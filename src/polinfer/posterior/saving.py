@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -176,6 +178,12 @@ def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reas
     )
 
 
+def fingerprint(run: RunConfig, *, settings: bool) -> str:
+    """Return what tells a run from others: its problem, method, seeds and, if wanted, its settings."""
+    asked = [run.problem, run.method, run.seed, run.seeds, *([run.config] if settings else [])]
+    return hashlib.blake2b(json.dumps(plain(asked), sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def write_config(folder: Path, mdp: Problem, run: RunConfig) -> None:
     """Write ``config.json``, and the table where the problem is one without a name."""
     if "table" in run.problem:
@@ -214,7 +222,8 @@ def save(posterior: Posterior, folder: str | Path) -> None:
             for name, value in vars(posterior.policies).items()
             if value is not None
         }
-    write_arrays(folder / POLICY, arrays)
+    run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds, posterior.reason)
+    write_arrays(folder / POLICY, arrays, fingerprint(run, settings=False))
     view = posterior.view
     if (
         isinstance(view, TabularMDP)
@@ -222,7 +231,6 @@ def save(posterior: Posterior, folder: str | Path) -> None:
         and not isinstance(posterior.mdp, EnumerableMDP)
     ):
         save_table(view, folder / EXPLORED)
-    run = describe_run(posterior.mdp, posterior.config, posterior.seed, posterior.seeds, posterior.reason)
     write_config(folder, posterior.mdp, run)
 
 

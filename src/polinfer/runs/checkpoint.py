@@ -11,7 +11,7 @@ import numpy as np
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import Arrays, check_array, plain, read_arrays, write_arrays, write_atomically
 from polinfer.posterior.checkpoint import Snapshot
-from polinfer.posterior.saving import read_trace, trace_arrays
+from polinfer.posterior.saving import RunConfig, fingerprint, read_trace, trace_arrays
 from polinfer.posterior.trace import Trace
 
 CHECKPOINT, METRICS, BLOCKS = "checkpoint.safetensors", "metrics.jsonl", "blocks"
@@ -20,17 +20,21 @@ _RUN = "run:"  # begins the names of what the run carries
 
 
 class FolderCheckpoint:
-    """The snapshots of one run, in its folder."""
+    """The snapshots of one run, in its folder.
 
-    def __init__(self, folder: Path) -> None:
+    Every file says which run it is of: what another run left, or damage, is noticed and not gone on from.
+    """
+
+    def __init__(self, folder: Path, run: RunConfig) -> None:
         self.folder = folder
+        self.owner = fingerprint(run, settings=True)
 
     def read(self) -> Snapshot | None:
         """Return the last snapshot, None where there is none."""
         path = self.folder / CHECKPOINT
         if not path.exists():
             return None
-        arrays = read_arrays(path)
+        arrays = self._read(path)
         if "done" not in arrays:
             raise PolinferError(f"{path}: 'done' is missing; remove the file to start again")
         check_array(arrays["done"], "done", (), "iu", path)
@@ -44,10 +48,11 @@ class FolderCheckpoint:
             self._write_metrics(snapshot.trace)
         # The blocks before the checkpoint that counts on them: killed in between, they are written again.
         for name, arrays in snapshot.blocks.items():
-            write_arrays(self.folder / BLOCKS / (name + _SUFFIX), arrays)
+            write_arrays(self.folder / BLOCKS / (name + _SUFFIX), arrays, self.owner)
         trace = {} if snapshot.trace is None else trace_arrays(snapshot.trace)
         own = {_RUN + name: rows for name, rows in snapshot.arrays.items()}
-        write_arrays(self.folder / CHECKPOINT, {**own, **trace, "done": np.asarray(snapshot.done)})
+        done = {"done": np.asarray(snapshot.done)}
+        write_arrays(self.folder / CHECKPOINT, {**own, **trace, **done}, self.owner)
         if snapshot.kept is not None and (self.folder / BLOCKS).is_dir():
             for path in (self.folder / BLOCKS).iterdir():
                 if path.name.removesuffix(_SUFFIX) not in snapshot.kept:
@@ -68,12 +73,18 @@ class FolderCheckpoint:
         text = "\n".join(rows) + "\n"
         write_atomically(self.folder / METRICS, lambda file: file.write(text.encode()))
 
+    def _read(self, path: Path) -> Arrays:
+        try:
+            return read_arrays(path, self.owner, unowned=False)
+        except PolinferError as error:
+            raise PolinferError(f"{error}; start the run again (--overwrite)") from None
+
     def _blocks(self) -> dict[str, Arrays]:
         folder = self.folder / BLOCKS
         if not folder.is_dir():
             return {}
         return {
-            path.name.removesuffix(_SUFFIX): read_arrays(path)
+            path.name.removesuffix(_SUFFIX): self._read(path)
             for path in sorted(folder.iterdir())
             if path.name.endswith(_SUFFIX)
         }

@@ -102,8 +102,9 @@ def infer_in_folder(
     chosen, config = request.method, request.config
     chosen.check(mdp, config, seed=seed, seeds=seeds)
     asked = describe_run(mdp, config, seed, seeds, request.reason)
+    started = read_config(folder) if resume else asked
     if resume:
-        _check_same(read_config(folder), asked, chosen, folder)
+        _check_same(started, asked, chosen, folder)
     hold(folder, BLOCKS)
     if resume:
         # A run that was asked to stop has an answer and a checkpoint.
@@ -111,7 +112,7 @@ def infer_in_folder(
             return load(folder, mdp)
     elif chosen.resumable:
         write_config(folder, mdp, asked)
-    checkpoint = FolderCheckpoint(folder) if chosen.resumable else None
+    checkpoint = FolderCheckpoint(folder, started) if chosen.resumable else None
     with stopping() as stopper:
         posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
     posterior.save(folder)

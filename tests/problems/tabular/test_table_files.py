@@ -348,6 +348,9 @@ def bad_row(number, column, value):
         ({**ENDED, "ending_names": []}, "ending"),
         ({**ENDED, "success": ["broken"]}, "success.*ending|ending.*success"),
         ({**DENSE, "ending_names": ["a"]}, "ending_names go with 'outcomes'"),
+        ({**SPARSE, "state_names": ["running", None]}, "state_names must be a list of names"),
+        ({**SPARSE, "features": [[1e300], [0.0]]}, "features must be finite numbers"),
+        ({**SPARSE, "identities": [[2**31], [0]]}, "identities must be finite numbers"),
     ],
 )
 def test_bad_json_contents_are_refused_by_name(folder, contents, sentence):

@@ -335,3 +335,18 @@ def test_no_outcomes_at_all_leave_every_sum_at_zero():
     with pytest.raises(TableError, match="state '0', action '0': probabilities sum to 0"):
         TabularMDP.from_outcomes(none, 1, 1, 0, None, 3)
     assert TabularMDP.from_outcomes(none, 1, 1, 0, [0], 3).absorbing.all()
+
+
+# -- what could mean two things --------------------------------------------------------------------------
+
+
+def test_zeros_and_ones_for_two_states_may_be_a_mask_and_are_refused():
+    two = {"transitions": [[[0.9, 0.1]], [[0.0, 0.0]]], "rewards": [[1.5], [0.0]], "initial": 0}
+    with pytest.raises(TableError, match=r"absorbing may be a mask or the list of both states"):
+        TabularMDP(**two, absorbing=[0, 1], horizon=3)
+    assert TabularMDP(**two, absorbing=[1], horizon=3).absorbing.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("empty", [[[]], [[], []], np.zeros((0, 3))])
+def test_an_empty_array_of_another_shape_is_no_list_of_states(empty):
+    refuse("absorbing must be a list of true/false", absorbing=empty)

@@ -29,6 +29,7 @@ _REQUIRED = ("initial", "horizon")
 _OPTIONAL = ("absorbing", "legal", "state_names", "action_names", "success", "prior", "discount")
 _ENDINGS = ("ending_names", "ending_success", "ending_of")
 _ORIGIN = ("features", "identities")  # of the MDP that the table was made from
+_LARGEST = {"features": np.finfo(np.float32).max, "identities": np.iinfo(np.int32).max}
 _OBSERVED = "observed"  # rows of five: four numbers that are the hash of an observation, and a state
 _KEYS = "state_keys"  # what the states of a simulator are, as Python literals
 _DRAWN = ("draws", "initial_draws", "averaged")  # what probabilities were estimated from
@@ -266,7 +267,8 @@ def _origin(contents: Mapping[str, Any], num_states: int) -> dict[str, Any]:
     for name, dtype in zip(_ORIGIN, (np.float32, np.int32), strict=True):
         if name in contents:
             array = as_floats(name, contents[name])
-            if array.ndim != 2 or len(array) != num_states or not np.isfinite(array).all():
+            within = np.abs(array) <= _LARGEST[name]
+            if array.ndim != 2 or len(array) != num_states or not within.all():
                 raise TableError(f"{name} must be finite numbers, one row per state, [{num_states}, ...]")
             found[name] = array.astype(dtype)
     return found
@@ -325,7 +327,8 @@ def _count(contents: Mapping[str, Any], key: str, names: tuple[str, ...] | None,
 def _is_flat_list(values: Any) -> bool:
     if isinstance(values, np.ndarray):
         return values.ndim == 1
-    return isinstance(values, list | tuple) and not any(isinstance(v, list | tuple | dict) for v in values)
+    plain = (str, bool, int, float, np.generic)
+    return isinstance(values, list | tuple) and all(isinstance(v, plain) for v in values)
 
 
 def _one_line(error: BaseException) -> str:

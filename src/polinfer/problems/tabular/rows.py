@@ -150,7 +150,7 @@ def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | 
             raise TableError(f"{name} must have one entry per state, [{count}], got {list(array.shape)}")
         return array.copy()
     mask = np.zeros(count, np.bool_)
-    if array.size == 0:
+    if array.shape == (0,):
         return mask
     if array.ndim != 1 or array.dtype.kind not in "iufUO":
         raise TableError(f"{name} must be a list of true/false, of state indices or of state names")
@@ -161,6 +161,11 @@ def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | 
                 f"{name} lists state {index} twice; for a mask write true and false instead of 1 and 0"
             )
         mask[index] = True
+    if count == 2 and array.dtype.kind in "iuf" and mask.all():
+        raise TableError(
+            f"{name} may be a mask or the list of both states; write true and false instead of 1 and 0, or "
+            "names"
+        )
     return mask
 
 
