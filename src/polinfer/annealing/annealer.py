@@ -4,9 +4,9 @@ A run is a sequence of rounds.  A round draws a population from its start `q0`, 
 along `polinfer.annealing.bridge`, and samples there until the islands agree.  The next round starts from the
 choices that this one ended with, so that it has a shorter way and checks the first.
 
-Rounds that count are annealed back as well, through the same values of `b`.  Where moves do not keep up with
+The last round is annealed back as well, through the same values of `b`.  Where moves do not keep up with
 the steps, the way there finds too little evidence and the way back too much, on all islands alike (Grosse,
-Ghahramani and Adams 2015): then the next round takes more moves.
+Ghahramani and Adams 2015): then another round takes more moves.
 
 Where a policy that is known beforehand earns more than all that were drawn, a further round starts around it,
 and so does the next one where the mass of the classes that were met refutes the estimate.
@@ -479,12 +479,7 @@ class Annealer:
         else:
             near = min(whole.distance, own.distance) <= config.tolerance
             over = (near and summed >= self.least) or summed >= most
-        if not over:
-            return state
-        if number < pilots or state.taken_over:
-            return self._conclude(state)
-        way_back = WayBack(len(state.ladder) - 1, state.policy, np.zeros(config.islands))
-        return state._replace(way_back=way_back)
+        return self._conclude(state) if over else state
 
     def _descend(self, state: State) -> State:
         """Go back by one step of the ladder, as `_climb` came; at its foot the round is over."""
@@ -506,7 +501,7 @@ class Annealer:
         return back if place > 1 else self._conclude(back)
 
     def _conclude(self, state: State) -> State:
-        """End the run, or begin another round."""
+        """End the run, go back before it ends, or begin another round."""
         config, number = self.config, len(state.round_steps)
         pilots = 0 if state.taken_over else state.pilots
         whole = self.estimate(state)
@@ -514,11 +509,14 @@ class Annealer:
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
         precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
-        hurried = self.disagreement(state) > config.evidence_tolerance
         overlooked = self._overlooked(state) if number + 1 == pilots == self.pilots else None
         last = number + 1 >= self._most_rounds(state) and overlooked is None
-        if (precise and not refuted and not hurried) or last:
-            return state._replace(finished=True)
+        if (precise and not refuted) or last:
+            if state.way_back.place < 0 and number >= pilots and not state.taken_over:
+                way_back = WayBack(len(state.ladder) - 1, state.policy, np.zeros(config.islands))
+                return state._replace(way_back=way_back)
+            if last or self.disagreement(state) <= config.evidence_tolerance:
+                return state._replace(finished=True)
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
         if number + 1 < pilots:
