@@ -10,6 +10,7 @@ import polinfer
 from polinfer.plots import PolicyPanel, by_cell, draw_policy_map, policy_map_figure
 from polinfer.plots.crosses import BEAM, cell_centres
 from polinfer.plots.grid import DARKEST
+from polinfer.plots.run import with_errors
 from polinfer.problems.domains.gridworld import ACTIONS, CELL_COLOURS, gridworld
 
 
@@ -213,3 +214,15 @@ def test_no_panels_are_refused():
         policy_map_figure(grid, [])
     with pytest.raises(polinfer.PolinferError, match=r"write \[panel\]"):
         policy_map_figure(grid, PolicyPanel("", np.ones((4, 4)), np.ones(4)))
+
+
+def test_a_beam_fades_out_over_two_standard_errors():
+    policy = np.array([[0.7, 0.2, 0.1, 0.0]])
+    stderr = np.array([[0.05, 0.02, 0.01, 0.0]])
+    several = with_errors(policy, stderr)
+    np.testing.assert_allclose(several[[0, 4, 8]], policy + np.array([-2, 0, 2])[:, None, None] * stderr)
+    assert with_errors(policy, None) is policy
+    assert with_errors(policy, stderr + 0.5).min() == 0
+    grid = gridworld("S")
+    lengths = corners(drawn(grid, several))[:, 0].max() - corners(drawn(grid, policy))[:, 0].max()
+    assert lengths == pytest.approx(2 * 0.05 * BEAM)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from polinfer.analysis.evaluation import Evaluation, merge_returns
 from polinfer.exact import ReturnDistribution, return_distribution
+from polinfer.exact.solution import Floats
 from polinfer.plots import (
     PolicyPanel,
     advising_figure,
@@ -35,6 +36,7 @@ from polinfer.problems.registry import Problem
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.problems.timed import Layers, layers_of
 
+_ERRORS = 2.0  # standard errors that a beam on a map fades over
 _STEPS = 12  # small multiples of a policy that looks at the step
 
 
@@ -94,6 +96,18 @@ def step_panels(layers: Layers, panel: PolicyPanel, most: int = _STEPS) -> list[
     return panels
 
 
+def with_errors(policy: Floats, stderr: Floats | None) -> Floats:
+    """Return a policy ``[S, A]`` at some distances of up to two standard errors, ``[n, S, A]``, for a map.
+
+    A map draws them over one another, so that a beam fades out from where it is certain to end to where it
+    may end.
+    """
+    if stderr is None:
+        return policy
+    steps = np.linspace(-_ERRORS, _ERRORS, 9)[:, None, None]
+    return np.asarray(np.clip(policy + steps * stderr, 0.0, 1.0))
+
+
 def draw_run(
     posterior: Posterior, evaluation: Evaluation, record: dict[str, Any], folder: Path
 ) -> list[Path]:
@@ -110,8 +124,11 @@ def draw_run(
         policy = (probs if on_grid else probs.mean(axis=0)).astype(np.float64)
         panels = [PolicyPanel(f"{posterior.method}{seeds}", policy, occupancy)]
         if posterior.policies is not None and posterior.policies.reach_policy is not None:
+            marginal = probs.mean(axis=0).astype(np.float64)
+            if on_grid:
+                marginal = with_errors(marginal, posterior.policies.policy_stderr)
             panels = [
-                PolicyPanel("marginal policy", probs.mean(axis=0).astype(np.float64), occupancy),
+                PolicyPanel("marginal policy", marginal, occupancy),
                 PolicyPanel("reach policy", posterior.policies.reach_policy, occupancy),
             ]
         figures["policy.png"] = policy_figure(posterior.mdp, table, panels)
