@@ -45,7 +45,7 @@ export class CompareView {
       h("div", { class: "row" },
         h("label", { class: "wide" }, "Difference to ", h("select", { id: "against", onchange: (/** @type {any} */ event) => app.set({ against: event.target.value }) },
           h("option", { value: "" }, "none"), names.filter((name) => name !== state.shown).map((name) => h("option", { value: name, selected: state.against === name }, name))))),
-      state.against && h("p", { class: "soft" }, "Purple: how far the two policies are apart in a state (total variation)."),
+      state.against && h("p", { class: "soft" }, "Purple, and Δ on small maps: how far the two policies are apart in a state (total variation)."),
       this._worked(),
       h("div", { class: "card" },
         h("h3", {}, "The paper’s VSMC"),
@@ -91,6 +91,12 @@ export class CompareView {
     this.draw();
   }
 
+  /** What is said in place of a learning curve. */
+  _untrained() {
+    if (this.training) return "compiling …";
+    return this.app.here().vsmc ? "trained before; that curve was not kept" : "not trained yet";
+  }
+
   /** log Z at the scale of the training. */
   _truth() {
     const { data } = this.app;
@@ -100,7 +106,7 @@ export class CompareView {
 
   _curve() {
     const points = this.curve;
-    if (points.length < 2) return this.chart.replaceChildren(svg("text", { x: 160, y: 44, class: "empty" }, this.training ? "compiling …" : "not trained yet"));
+    if (points.length < 2) return this.chart.replaceChildren(svg("text", { x: 160, y: 44, class: "empty" }, this._untrained()));
     const values = points.map((p) => p[1]);
     const truth = this._truth();
     const low = Math.min(...values, truth ?? Infinity);

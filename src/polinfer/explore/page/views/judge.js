@@ -29,7 +29,7 @@ export class JudgeView {
       this._bounds(found),
       h("div", { class: "card" },
         h("h3", {}, "What was computed"),
-        h("p", {}, `Method ${answer?.method ?? "–"}${answer?.reason ? `: ${answer.reason}` : ""}. The target is ${found.estimand}.`),
+        h("p", {}, `Method: ${answer?.reason || answer?.method || "–"}. The target is ${found.estimand}.`),
         found.known_from && h("p", {}, `Distance to the ${found.known_from}: ${fmt(found.distance, 2)}.`),
         found.findings.map((/** @type {string} */ sentence) => h("p", {}, sentence)),
         h("p", { class: "soft" }, `At reward scale ${fmt(app.state.scale)}${answer ? `; computed in ${fmt(answer.seconds, 2)} s` : ""}.`)));
