@@ -71,10 +71,13 @@ def test_plan_exact_prints_what_the_contract_says(capsys: pytest.CaptureFixture[
     }
 
 
+# Trains in a blink; what two tests run, so that it is compiled once.
+TRAINING = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--method", "wake"]
+TRAINING += ["--sweeps", "20", "--particles", "20", "--episodes", "100"]
+
+
 def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = ["plan", "continuation", "--horizon", "4", "--seeds", "2", "--method", "wake"]
-    words += ["--sweeps", "20", "--particles", "20", "--episodes", "100"]
-    record = run_json(capsys, *words, "--out", str(tmp_path / "run"))
+    record = run_json(capsys, *TRAINING, "--out", str(tmp_path / "run"))
     assert record["seeds"] == 2
     assert record["method"] == "wake"
     assert record["config"]["weights"] == "exact"
@@ -90,7 +93,7 @@ def test_plan_trains_and_leaves_a_run_folder(capsys: pytest.CaptureFixture[str],
         "training.png",
     }
     assert polinfer.load(tmp_path / "run").seeds == 2
-    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert main([*TRAINING, "--out", str(tmp_path / "run")]) == 2
     assert "holds files already" in capsys.readouterr().err
 
 
@@ -361,14 +364,13 @@ def test_the_way_begins_at_the_prior_where_one_is_given() -> None:
 def test_a_run_ended_by_its_time_limit_has_an_answer_and_can_go_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = ["plan", "gridworld/ablation", "--method", "vsmc", "--sweeps", "300", "--episodes", "50"]
     short, whole = str(tmp_path / "short"), str(tmp_path / "whole")
-    record = run_json(capsys, *words, "--time-limit", "0.001", "--out", short)
+    record = run_json(capsys, *TRAINING, "--time-limit", "0.001", "--out", short)
     assert record["stopped"] == "the time limit of 0.001 s"
     assert "stopped-early" in [finding["code"] for finding in record["diagnostics"]]
     assert "stopped early by the time limit" in record["reason"]
-    resumed = run_json(capsys, *words, "--out", short, "--resume")
-    straight = run_json(capsys, *words, "--out", whole)
+    resumed = run_json(capsys, *TRAINING, "--out", short, "--resume")
+    straight = run_json(capsys, *TRAINING, "--out", whole)
     assert resumed["stopped"] is None
     assert resumed["policy"] == straight["policy"]
     assert main(["plan", "bandit", "--time-limit", "0"]) == 2

@@ -37,15 +37,24 @@ def test_what_is_typed_is_what_runs(method: str) -> None:
     """Every value that any method has as its default, typed with this one, is in its configuration."""
     plain = METHODS[method].Config()
     assert parsed(method) == plain
+    typed: dict[int, dict[str, Any]] = {}  # together: reading words takes longer than all else
     for field in dataclasses.fields(plain):
         if isinstance(field.default, bool):
-            switch = flag_of(f"no_{field.name}" if field.default else field.name)
-            assert getattr(parsed(method, switch), field.name) is not field.default
+            typed.setdefault(0, {})[field.name] = not field.default
             continue
-        for number, value in enumerate(defaults_of(field.name, get_type_hints(type(plain))[field.name])):
-            # An underscore, and a sign between the two, are as good.
-            words = [f"--{field.name}={value}"] if number % 2 else [flag_of(field.name), str(value)]
-            assert getattr(parsed(method, *words), field.name) == value
+        values = defaults_of(field.name, get_type_hints(type(plain))[field.name])
+        for number, value in enumerate(sorted(values, key=repr)):
+            typed.setdefault(number, {})[field.name] = value
+    for number, given in typed.items():
+        config = parsed(method, *(word for name in given for word in words_of(name, given[name], number)))
+        assert {name: getattr(config, name) for name in given} == given
+
+
+def words_of(field: str, value: Any, number: int) -> list[str]:
+    """An underscore, and a sign between the two, are as good."""
+    if isinstance(value, bool):
+        return [flag_of(field if value else f"no_{field}")]
+    return [f"--{field}={value}"] if number % 2 else [flag_of(field), str(value)]
 
 
 def defaults_of(field: str, kind: Any) -> set[Any]:

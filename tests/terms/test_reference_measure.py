@@ -48,7 +48,7 @@ def test_bounds_hold(seed, loops):
 
 def test_bounds_hold_on_hundreds_of_problems():
     violated = []
-    for seed in range(300):
+    for seed in range(144):  # every combination of the settings, four times
         table = random_table(
             1000 + seed,
             states=3 + seed % 2,
@@ -64,7 +64,7 @@ def test_bounds_hold_on_hundreds_of_problems():
     assert not violated
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("loops", [True, False])
 def test_annealing_lists_and_samples_the_same_posterior(seed, loops):
     table = random_table(seed, loops=loops)
