@@ -21,6 +21,7 @@ from polinfer.annealing.enumerate import BATCH, Listed, list_classes, list_toget
 from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, listed_posterior
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.annealing.remaining import work_of
 from polinfer.core.errors import PolinferError
 from polinfer.core.stopping import stop_requested
 from polinfer.exact.bounds import known_policies
@@ -89,8 +90,20 @@ class AnnealingRun:
 
     @property
     def progress(self) -> float:
-        """Share of the jobs that is done."""
-        return (len(self.done) + (0.0 if self.state is None else 0.9 * self.state.inverse)) / self.jobs
+        """Share of the work that is done, estimated; it may go down where more turns out to be left."""
+        if self.finished:
+            return 1.0
+        if self.state is None or self._annealer is None:
+            return len(self.done) / self.jobs
+        work = work_of(self._annealer[1], self.state)
+        # Parts that were enumerated took no moves; those to come are taken to be like this one, by size.
+        scales, size = len(self.scales), [problem.gain.size for problem in self.problems]
+        part = len(self.done) // scales
+        sampled = sum(size[n // scales] for n, found in enumerate(self.done) if not found.exact)
+        to_come = sum(size[n] for n in range(part + 1, len(size)) if n not in self._together)
+        others = scales * to_come + ((part + 1) * scales - len(self.done) - 1) * size[part]
+        done = work.done + work.total * sampled / size[part]
+        return done / (done + work.left + work.total * others / size[part])
 
     def step(self, *, hurry: bool = False) -> None:
         """Do some more: enumerate a part, or take a step of the one that is being annealed.

@@ -1,0 +1,54 @@
+"""How much of a run is done: an estimate in moves, from how far its errors have come down.
+
+Rounds that only show where to start from are short.  The last round goes on until the marginals are precise,
+and errors fall with the square root of the moves, so those seen so far tell about how many are missing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from polinfer.annealing.annealer import Annealer, State
+
+_LADDER = 6.0  # steps of a ladder that was not climbed yet
+_PILOT = 16.0  # moves at the end of a round that only shows where to start from
+_UNKNOWN = 200.0  # moves at the end of the last round, before anything is known of the errors
+_LONGEST = 512.0
+
+
+class Work(NamedTuple):
+    """Moves, about."""
+
+    done: float
+    left: float
+
+    @property
+    def total(self) -> float:
+        """Done and left."""
+        return self.done + self.left
+
+
+def work_of(annealer: Annealer, state: State) -> Work:
+    """Return how many moves were made and how many may be left."""
+    config, number = annealer.config, len(state.round_steps)
+    before, made = float(state.round_steps.sum()), float(state.sums.moves)
+    done = (before + state.steps) * config.moves + number * _PILOT + made
+    if state.finished:
+        return Work(done, 0.0)
+    pilots = 0 if state.taken_over else 2 if config.start == "soft" and not annealer.problem.width else 1
+    ladder = before / number if number else _LADDER
+    here = state.steps * (1.0 / state.inverse - 1.0) if state.inverse else ladder
+    # What the errors so far say of the moves that the precise round will take.
+    found = annealer.estimate(state) if number or made else None
+    seen = number * _PILOT + made
+    wanted = _UNKNOWN
+    if found is not None:
+        wanted = min(_LONGEST, seen * (found.distance / config.tolerance) ** 2)
+    wanted = max(wanted, float(annealer.least))
+    further = max(0, pilots - number)
+    left = here * state.moves
+    left += max(0.0, (_PILOT if further else wanted) - made)
+    if further:
+        each = max(ladder, state.steps + here)
+        left += further * each * config.moves + (further - 1) * _PILOT + wanted
+    return Work(done, left)
