@@ -103,6 +103,18 @@ def test_corners_agree_with_enumeration(name: str) -> None:
         assert rows[0][pair] == pytest.approx(probability, abs=1e-6)
 
 
+@pytest.mark.parametrize("method", ["auto", "exact", "tempered"])
+@pytest.mark.parametrize("name", ["single state, single action", "all actions illegal but one"])
+def test_the_only_policy_is_the_answer_of_every_method_of_whole_policies(name: str, method: str) -> None:
+    plain = CORNERS[name]
+    found = polinfer.infer(plain.table(), method)
+    truth = posterior(plain, plain.horizon)
+    assert found.policies is not None
+    assert found.policies.log_evidence == pytest.approx(truth.log_evidence, abs=1e-12)
+    assert found.policies.num_policies == 1
+    assert str(polinfer.certify(found).verdict) == "trust"
+
+
 def chain(states: int, horizon: int) -> polinfer.TabularMDP:
     """A corridor of binary choices: `states` of them make 2^states policies."""
     transitions = np.zeros((states + 1, 2, states + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -69,6 +70,19 @@ def test_want_of_memory_is_a_reason_to_try_again(tmp_path: Path, monkeypatch: py
     assert store.read(CULPRIT) is not None
 
 
+def go_hungry(unit: Unit, scratch: Path, owner: int) -> Done | Failed:
+    """Run the culprit in a process that the system gives no more memory."""
+    if unit != CULPRIT:
+        return do_unit(unit, scratch, owner)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), before[1]))
+    try:
+        return do_unit(unit, scratch, owner)
+    finally:  # the same process may take the next unit
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 def die(unit: Unit, scratch: Path, owner: int) -> Done | Failed:
     if unit == CULPRIT:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -80,6 +94,17 @@ def test_real_processes_that_are_killed_cost_only_their_own_unit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "do_unit", die)
+    store = Store(tmp_path)
+    failed = runner.run_units(UNITS, store, jobs=2)
+    assert [one.unit for one in failed] == [CULPRIT]
+    assert [unit for unit in UNITS if store.read(unit) is not None] == [u for u in UNITS if u != CULPRIT]
+
+
+@pytest.mark.slow
+def test_a_unit_that_is_given_no_memory_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "do_unit", go_hungry)
     store = Store(tmp_path)
     failed = runner.run_units(UNITS, store, jobs=2)
     assert [one.unit for one in failed] == [CULPRIT]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from polinfer import exact
 from polinfer.annealing.arrays import pack, unpack
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.path import AnnealedPoint
@@ -16,6 +17,7 @@ from polinfer.core.progress import Progress, Report
 from polinfer.core.stopping import stop_requested
 from polinfer.core.workers import spread
 from polinfer.exact.joint import describe_sample
+from polinfer.exact.returns import choices_of
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
 from polinfer.methods.cost import check_population
@@ -59,6 +61,10 @@ class Tempered(Method[TemperedConfig]):
         """Anneal, in one run or in several independent ones that are pooled."""
         del seeds
         table = need_table(problem)
+        if len(choices_of(table).state) == 0:
+            only = exact.policy_posterior(table)
+            assert only.posterior is not None
+            return table_posterior(problem, table, config, only.policy, only.posterior, seed=seed)
         if config.replicas == 1:
             point = _anneal(table, config, seed, progress, checkpoint)
         else:
