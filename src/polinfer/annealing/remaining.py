@@ -32,12 +32,16 @@ def work_of(annealer: Annealer, state: State) -> Work:
     """Return how many moves were made and how many may be left."""
     config, number = annealer.config, len(state.round_steps)
     before, made = float(state.round_steps.sum()), float(state.sums.moves)
-    done = (before + state.steps) * config.moves + number * _PILOT + made
+    steps, place = len(state.ladder) - 1, state.way_back.place
+    back = steps - place if place >= 0 else 0
+    done = (before + steps + back) * config.moves + number * _PILOT + made
     if state.finished:
         return Work(done, 0.0)
-    pilots = 0 if state.taken_over else 2 if config.start == "soft" and not annealer.problem.width else 1
+    if place >= 0:
+        return Work(done, float(place * config.moves))
+    pilots = 0 if state.taken_over else state.pilots
     ladder = before / number if number else _LADDER
-    here = state.steps * (1.0 / state.inverse - 1.0) if state.inverse else ladder
+    here = steps * (1.0 / state.inverse - 1.0) if state.inverse else ladder
     # What the errors so far say of the moves that the precise round will take.
     found = annealer.estimate(state) if number or made else None
     seen = number * _PILOT + made
@@ -49,6 +53,8 @@ def work_of(annealer: Annealer, state: State) -> Work:
     left = here * state.moves
     left += max(0.0, (_PILOT if further else wanted) - made)
     if further:
-        each = max(ladder, state.steps + here)
+        each = max(ladder, steps + here)
         left += further * each * config.moves + (further - 1) * _PILOT + wanted
+    if not state.taken_over:
+        left += (steps + here) * config.moves  # back to the start
     return Work(done, left)
