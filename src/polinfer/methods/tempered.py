@@ -109,6 +109,7 @@ def _anneal(
     if saved is not None:
         annealing.from_arrays(saved.arrays)
     began = kept = time.monotonic()
+    far = annealing.progress
     while not annealing.finished:
         late = config.time_limit is not None and time.monotonic() - began > config.time_limit
         annealing.step(hurry=late or bool(stop_requested()))
@@ -116,7 +117,8 @@ def _anneal(
             kept = time.monotonic()
             checkpoint.write(Snapshot(len(annealing.done), annealing.to_arrays()))
         if progress is not None:
-            progress(Report(annealing.progress, 1.0, "annealed", _note(annealing)))
+            far = max(far, annealing.progress)  # reports count up, even where more turns out to be left
+            progress(Report(far, 1.0, "annealed", _note(annealing)))
     return annealing.result().points[-1]
 
 
