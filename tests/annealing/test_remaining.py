@@ -14,8 +14,8 @@ from polinfer.annealing.run import AnnealingRun
 @pytest.fixture(scope="module")
 def followed():
     """Return what was done, and what the run said is its share, after each step."""
-    table = polinfer.tabulate(polinfer.make("gym:FrozenLake8x8-v1", horizon=40, reward_scale=8))
-    run = AnnealingRun(table, TemperedConfig(policies=32, islands=4, tolerance=0.01))
+    table = polinfer.tabulate(polinfer.make("gridworld/multimodal"))
+    run = AnnealingRun(table, TemperedConfig(policies=32, islands=4, enumerate_up_to=0))
     seen = []
     while not run.finished:
         run.step()
