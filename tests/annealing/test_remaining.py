@@ -12,7 +12,7 @@ from polinfer.annealing.run import AnnealingRun
 
 
 @pytest.fixture(scope="module")
-def followed():
+def followed(compile_module_fully):
     """Return what was done, and what the run said is its share, after each step."""
     table = polinfer.tabulate(polinfer.make("gridworld/multimodal"))
     run = AnnealingRun(table, TemperedConfig(policies=32, islands=4, enumerate_up_to=0))
