@@ -348,6 +348,14 @@ def bad_row(number, column, value):
         ({**ENDED, "ending_names": []}, "ending"),
         ({**ENDED, "success": ["broken"]}, "success.*ending|ending.*success"),
         ({**DENSE, "ending_names": ["a"]}, "ending_names go with 'outcomes'"),
+        (
+            {**without(SPARSE, "state_names"), "outcomes": [[0, 0, 0, 1, 0]], "num_states": 100_000_000},
+            "num_states is 100,000,000, but outcomes and absorbing name at most",
+        ),
+        (
+            {**without(SPARSE, "action_names"), "outcomes": [[0, 0, 0, 1, 0]], "num_actions": 100_000_000},
+            "num_actions is 100,000,000, but outcomes name at most 1",
+        ),
         ({**SPARSE, "state_names": ["running", None]}, "state_names must be a list of names"),
         ({**SPARSE, "features": [[1e300], [0.0]]}, "features must be finite numbers"),
         ({**SPARSE, "identities": [[2**31], [0]]}, "identities must be finite numbers"),

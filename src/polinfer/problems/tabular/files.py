@@ -34,6 +34,7 @@ _OBSERVED = "observed"  # rows of five: four numbers that are the hash of an obs
 _KEYS = "state_keys"  # what the states of a simulator are, as Python literals
 _DRAWN = ("draws", "initial_draws", "averaged")  # what probabilities were estimated from
 _DENSE = ("transitions", "rewards")
+_FEW = 1000  # actions that a file may have without an outcome for each
 _SPARSE = ("outcomes", "num_states", "num_actions")
 
 
@@ -219,6 +220,16 @@ def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
     ]
     if counts[0] * counts[1] > MAX_PAIRS:
         raise TableError(f"num_states times num_actions of the outcomes may be at most {MAX_PAIRS:,}")
+    # Before anything of that size is made: a short file may claim a hundred million states.
+    ends: Any = contents.get("absorbing", ())
+    named = len(rows) + (len(ends) if isinstance(ends, list | tuple) else int(np.size(ends)))
+    if counts[0] > named:
+        raise TableError(
+            f"num_states is {counts[0]:,}, but outcomes and absorbing name at most {named:,}; every state "
+            "has an outcome or is absorbing"
+        )
+    if counts[1] > max(len(rows), _FEW) and not {"legal", "prior"} & contents.keys():
+        raise TableError(f"num_actions is {counts[1]:,}, but outcomes name at most {len(rows):,}")
     columns: list[list[Any]] = [[], [], [], [], []]
     for number, row in enumerate(rows):
         try:
