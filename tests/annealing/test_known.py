@@ -5,11 +5,10 @@ import pytest
 
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, run
 from polinfer.annealing.known import start_around
-from polinfer.exact.enumeration import policy_posterior
 from polinfer.problems.tabular.table import TabularMDP
 
 pytestmark = pytest.mark.usefixtures("compile_module_fully")
-SETTINGS = TemperedConfig(enumerate_up_to=0, policies=64, islands=4, tolerance=0.01)
+SETTINGS = TemperedConfig(enumerate_up_to=0, policies=32, islands=4, tolerance=0.02)
 
 
 def cash_out(digits: int = 16, horizon: int = 60) -> TabularMDP:
@@ -35,14 +34,16 @@ def cash_out(digits: int = 16, horizon: int = 60) -> TabularMDP:
 
 def test_a_way_that_no_start_draws_is_found_around_a_known_policy(monkeypatch):
     table = cash_out()
-    exact = policy_posterior(table)
+    listed = anneal(table, TemperedConfig(enumerate_up_to=1 << 20)).at(1.0)  # its few reach classes
+    assert listed.exact
     point = anneal(table, SETTINGS, seed=1).at(1.0)
-    assert abs(point.log_evidence - exact.posterior.log_evidence) < 4 * point.log_evidence_stderr
-    np.testing.assert_allclose(point.policy, exact.policy, atol=0.01)
+    assert not point.exact
+    assert abs(point.log_evidence - listed.log_evidence) < 4 * point.log_evidence_stderr
+    np.testing.assert_allclose(point.policy, listed.policy, atol=0.01)
     # Without it the prize is missed, with islands that agree.
     monkeypatch.setattr(run, "known_policies", lambda table: np.zeros((1, table.num_states), np.int64))
     missed = anneal(table, SETTINGS, seed=1).at(1.0)
-    assert missed.log_evidence < exact.posterior.log_evidence - 5
+    assert missed.log_evidence < listed.log_evidence - 5
     assert missed.log_evidence_stderr < 0.1
 
 

@@ -29,7 +29,7 @@ class Fishing(gymnasium.Env):
         return np.array([self.place, self.fuel]), {}
 
     def step(self, action):
-        reward = float(action == 0 and self.np_random.random() < 0.3 * self.place) - 0.1
+        reward = float(action == 0 and self.np_random.random() < 0.6 * self.place) - 0.1
         if action == 1 and self.fuel:
             self.place, self.fuel = self.place + 1, self.fuel - 1
         elif action == 2:

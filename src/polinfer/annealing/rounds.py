@@ -53,7 +53,12 @@ def island_weights(log_evidence: Floats) -> Floats:
     return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
 
 
-def _complete(pooled: Floats) -> NDArray[np.bool_]:
+def pool_rounds(log_evidence: Floats) -> Floats:
+    """Return ``log Z`` and its standard error by round, ``[R, 2]``, from those of its islands ``[R, I]``."""
+    return np.array([pool_evidence(row) for row in log_evidence])
+
+
+def complete(pooled: Floats) -> NDArray[np.bool_]:
     """Return the rounds whose evidence ``[R, 2]`` is not far below that of the best one.
 
     A round that misses a mode falls short of ``Z`` by its mass, with islands that agree with one another.
@@ -65,8 +70,8 @@ def _complete(pooled: Floats) -> NDArray[np.bool_]:
 
 def estimate(rounds: Rounds, prior: Floats) -> Estimate:
     """Combine rounds; `prior` ``[N, A]`` is the reference measure."""
-    pooled = np.array([pool_evidence(row) for row in rounds.log_evidence])  # [R, 2]
-    kept = _complete(pooled)
+    pooled = pool_rounds(rounds.log_evidence)
+    kept = complete(pooled)
     rounds, pooled = Rounds(*(part[kept] for part in rounds)), pooled[kept]
     count = rounds.log_evidence.shape[1]
     share = np.maximum(pooled[:, 1], 1e-3) ** -2

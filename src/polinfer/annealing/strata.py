@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.annealing.classes import Classes
-from polinfer.annealing.rounds import Estimate, Rounds, estimate
+from polinfer.annealing.rounds import Estimate, Rounds, complete, estimate, pool_rounds
 from polinfer.exact.solution import Floats
 
 _HEAVY = 0.01  # share of the posterior from which on a class belongs to the stratum
@@ -31,7 +31,7 @@ class Stratum(NamedTuple):
     policy: NDArray[np.int16]  # [N, K], -1 where a class does not come
     returns: Floats  # [K]
     observed: Floats  # [R, I] share of each island of each round
-    outside: int  # members of all populations that are not in it
+    outside: NDArray[np.int64]  # [R] members of each round's population that are not in it
     code: NDArray[np.uint64]  # [K]
 
 
@@ -71,7 +71,7 @@ def misjudged_stratum(
         classes.heavy[heavy].T,
         classes.heavy_returns[heavy],
         observed,
-        int((~member).sum()),
+        (~member).sum(axis=1),
         code,
     )
 
@@ -87,17 +87,18 @@ def stratified(rounds: Rounds, stratum: Stratum, prior: Floats) -> Mixture:
         share = seen.reshape(len(seen), *[1] * (values.ndim - 2), seen.shape[1])
         return np.asarray((values - share * np.asarray(within)[..., None]) / (1 - share))
 
+    log_rest = rounds.log_evidence + np.log1p(-seen)
     rest = estimate(
         rounds._replace(
-            log_evidence=rounds.log_evidence + np.log1p(-seen),
+            log_evidence=log_rest,
             chosen=np.clip(outside(rounds.chosen, taken), 0.0, 1.0),
             smooth=outside(rounds.smooth, taken),
             returns=outside(rounds.returns, inside),
         ),
         prior,
     )
-    # Islands may agree on what nobody, or hardly anybody, was seen to do.
-    counted = 1.0 / np.sqrt(stratum.outside + 1)
+    # Islands may agree on what nobody, or hardly anybody, was seen to do in the rounds that count.
+    counted = 1.0 / np.sqrt(stratum.outside[complete(pool_rounds(log_rest))].sum() + 1)
     rest = rest._replace(log_evidence_stderr=max(rest.log_evidence_stderr, counted))
     log_evidence = float(np.logaddexp(stratum.log_mass, rest.log_evidence))
     share = float(np.exp(stratum.log_mass - log_evidence))

@@ -98,5 +98,5 @@ def precision_loss(table: TabularMDP, neighbours: int = 63) -> float:
     with jax.enable_x64(False):
         chosen = jnp.asarray(drawn[:, choices.state].T, jnp.int32)
         single = np.asarray(jax.jit(make_returns(table))(chosen), np.float64)
-    error = (single - exactly)[exactly > exactly.max() - 10]
+    error = (single - exactly)[exactly >= exactly.max() - 10]
     return float(error.max() - error.min())

@@ -18,6 +18,7 @@ export class WatchView {
     this.last = 0;
     /** @type {number[]} */ this.returns = [];
     this.signature = "";
+    this.built = ""; // what the controls were built for
     this.log = h("p", { class: "log", "aria-live": "off" });
     this.chart = svg("svg", { class: "histogram", viewBox: "0 0 320 120", role: "img", "aria-label": "Distribution of returns" });
     this.facts = h("p", { class: "soft" });
@@ -39,16 +40,30 @@ export class WatchView {
     const { app } = this;
     this._refresh();
     if (!app.info?.outcomes) {
+      this.built = "";
       return replace(this.element, h("h2", {}, "Watch it act"), h("p", { class: "soft" }, app.info ? "The problem is too large for the page to play." : "…"));
     }
     const whole = this._draws() !== null;
+    const why = whole ? "" : this._why();
+    const built = JSON.stringify([whole, why, app.state.mode, app.state.seed, this.playing]);
+    if (built !== this.built) {
+      this.built = built; // controls stay while records arrive: a click in between would be lost
+      this._build(whole, why);
+    }
+    this._histogram();
+    this._show();
+  }
+
+  /** @param {boolean} whole @param {string} why */
+  _build(whole, why) {
+    const { app } = this;
     const mode = (/** @type {string} */ name, /** @type {string} */ title) => h("label", { class: "radio" },
       h("input", { type: "radio", name: "mode", value: name, checked: app.state.mode === name || (!whole && name === "stepwise"), disabled: name === "thompson" && !whole,
         onchange: () => app.set({ mode: name }) }), title);
     replace(this.element,
       h("h2", {}, "Watch it act"),
       h("div", { class: "row" }, mode("thompson", "one policy an episode (Thompson)"), mode("stepwise", "an action at every step")),
-      !whole && h("p", { class: "soft" }, this._why()),
+      !whole && h("p", { class: "soft" }, why),
       h("div", { class: "row" },
         h("button", { class: "main", id: "play", onclick: () => this.toggle() }, this.playing ? "❚❚ Pause" : "▶ Play"),
         h("button", { id: "step", onclick: () => this.step() }, "Step"),
@@ -60,8 +75,6 @@ export class WatchView {
         h("label", {}, "Seed ", h("input", { type: "number", id: "seed", min: 0, max: 99999, value: app.state.seed, class: "short",
           onchange: (/** @type {any} */ event) => app.set({ seed: Math.max(0, Math.floor(Number(event.target.value)) || 0) }) }))),
       this.log, this.chart, this.facts);
-    this._histogram();
-    this._show();
   }
 
   /** Why no whole policy can be drawn. */
