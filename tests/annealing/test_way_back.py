@@ -103,3 +103,15 @@ def test_the_way_back_is_kept_with_the_answer(tmp_path):
     kept = polinfer.load(tmp_path / "answer").policies
     assert kept.reverse_log_evidence == answer.policies.reverse_log_evidence
     assert kept.reverse_log_evidence_stderr == answer.policies.reverse_log_evidence_stderr > 0
+
+
+def test_a_run_goes_on_from_the_middle_of_its_way_back():
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.02, rounds=3)
+    saved = []
+    whole = anneal(lock(12), config, seed=4, checkpoint=saved.append).at(1.0)
+    under_way = [arrays for arrays in saved if arrays.get("state.way_back.place", -1) > 0]
+    assert under_way
+    again = anneal(lock(12), config, seed=4, resume=under_way[-1]).at(1.0)
+    assert again.reverse_log_evidence == whole.reverse_log_evidence
+    assert again.log_evidence == whole.log_evidence
+    np.testing.assert_array_equal(again.policy, whole.policy)
