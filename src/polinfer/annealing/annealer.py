@@ -8,8 +8,8 @@ The last round is annealed back as well, through the same values of `b`.  Where 
 the steps, the way there finds too little evidence and the way back too much, on all islands alike (Grosse,
 Ghahramani and Adams 2015): then another round takes more moves.
 
-Where a policy that is known beforehand earns more than all that were drawn, a further round starts around it,
-and so does the next one where the mass of the classes that were met refutes the estimate.
+Where a policy that is known beforehand earns more than all that were drawn, and there is evidence around it, a
+further round starts there; and so does the next one where the classes that were met refute the estimate.
 
 A run at a smaller scale may take over the population of a larger one: then its first ladder goes through the
 scales between them.  Down, and not up: who comes from small scales has never seen what pays at large ones.
@@ -53,6 +53,7 @@ _LONGEST = 2e10  # multiplications in one move of the population: some seconds
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
 _OVERLOOKED = 0.5  # nats by which a known policy must be better than all that were drawn
+_WORTH = 3.0  # nats of evidence that may be missing around it, so that a round is worth its time
 _HASTY = 4  # moves at the end of a run that is out of time
 _AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
 _BLOCK = 16  # moves between looks at the precision
@@ -61,6 +62,7 @@ _PILOT = 64  # moves at the end of a round before the first refit, at most
 _GROUPS = 4  # of islands, that may be moved side by side
 _GROUP_STREAM = 0x5EED
 _BACK_STREAM = 0xBAC4
+_AROUND_STREAM = 0xA40D
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
@@ -509,7 +511,9 @@ class Annealer:
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
         precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
-        overlooked = self._overlooked(state) if number + 1 == pilots == self.pilots else None
+        overlooked = None
+        if number + 1 == pilots == self.pilots:
+            overlooked = self._overlooked(state, whole.log_evidence)
         last = number + 1 >= self._most_rounds(state) and overlooked is None
         if (precise and not refuted) or last:
             if state.way_back.place < 0 and number >= pilots and not state.taken_over:
@@ -524,7 +528,7 @@ class Annealer:
         else:
             start = refit(rounds, before, self.problem.prior, self.count // config.islands)
             if overlooked is not None:
-                start = self._around(overlooked, start)
+                start = overlooked
             elif refuted:
                 heaviest = state.classes.heavy[0]
                 start = self._around(np.where(heaviest >= 0, heaviest, start.argmax(axis=1)), start)
@@ -541,14 +545,27 @@ class Annealer:
             )
         )
 
-    def _overlooked(self, state: State) -> NDArray[np.int16] | None:
-        """Return the best policy known, if it is better than all that were drawn."""
+    def _overlooked(self, state: State, log_evidence: float) -> Floats | None:
+        """Return a start around the best policy known, if it may hold evidence that was missed.
+
+        It has to be better than all that were drawn, and importance sampling from that start must not find
+        much less evidence than there is already: where the posterior is wide, its best policy counts for
+        little.
+        """
         if not self.known.shape[1]:
             return None
         returns, _ = self.evaluate(self.known)
         best = int(np.argmax(returns))
-        better = self.scale * (float(returns[best]) - state.best_return) > _OVERLOOKED
-        return self.known[:, best] if better else None
+        if self.scale * (float(returns[best]) - state.best_return) <= _OVERLOOKED:
+            return None
+        start = self._around(self.known[:, best], state.start)
+        key = fold(self._own_key(state.calls), _AROUND_STREAM)
+        there = state._replace(start=start, origin=0.0)
+        with jax.enable_x64(True):
+            drawn = self.kernels.draw(key, self._log(start))
+            slopes = self._slopes(there, self._stage(key, there, drawn, 0.0, 0, 0.0))
+        found = float(np.logaddexp.reduce(slopes.ravel()) - np.log(slopes.size))
+        return start if found > log_evidence - _WORTH else None
 
     def _around(self, policy: NDArray[np.integer], elsewhere: Floats) -> Floats:
         """Return a start around a policy ``[N]``."""
