@@ -8,8 +8,8 @@ The last round is annealed back as well, through the same values of `b`.  Where 
 the steps, the way there finds too little evidence and the way back too much, on all islands alike (Grosse,
 Ghahramani and Adams 2015): then another round takes more moves.
 
-Where a policy that is known beforehand earns more than all that were drawn, and there is evidence around it, a
-further round starts there; and so does the next one where the classes that were met refute the estimate.
+Where a policy that is known beforehand earns more than all that were drawn, and there is evidence around it,
+a further round starts there; and so does the next one where the classes that were met refute the estimate.
 
 A run at a smaller scale may take over the population of a larger one: then its first ladder goes through the
 scales between them.  Down, and not up: who comes from small scales has never seen what pays at large ones.
