@@ -129,7 +129,7 @@ def _certificate(certificate: dict[str, Any]) -> Rows:
         ]
         itself = estimand["target"] == _POSTERIOR and not estimand["in_the_limit"]
         what = "log Z" if itself else "log Z, its mean over worlds"
-        rows.append((f"  bounds on {what}", "  ".join(bounds)))
+        rows.append((f"  {what}, from below and from above", "  ".join(bounds)))
     if certificate["ess"] is not None:
         tail = "" if certificate["pareto_k"] is None else f", Pareto k {certificate['pareto_k']:.2f}"
         share = f"{100 * certificate['ess']:.0f}%{tail}"
