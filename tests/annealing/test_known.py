@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, run
+from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.known import start_around
+from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.exact.bounds import known_policies
 from polinfer.problems.tabular.table import TabularMDP
 
 pytestmark = pytest.mark.usefixtures("compile_module_fully")
@@ -45,6 +48,27 @@ def test_a_way_that_no_start_draws_is_found_around_a_known_policy(monkeypatch):
     missed = anneal(table, SETTINGS, seed=1).at(1.0)
     assert missed.log_evidence < listed.log_evidence - 5
     assert missed.log_evidence_stderr < 0.1
+
+
+def test_a_known_policy_is_worth_a_round_where_it_is_better_and_holds_evidence():
+    table = cash_out()
+    problem = arrange(reduce_table(table))
+    good = known_policies(table)[:, problem.state].T
+    annealer = Annealer(problem, SETTINGS, known=np.where(problem.occupied[:, None], good, 0))
+    state = annealer.init()
+    start = annealer._overlooked(state._replace(best_return=45.0), 30.0)
+    assert start is not None
+    assert start.max(axis=1)[problem.occupied].min() > 0.4
+    assert annealer._overlooked(state._replace(best_return=50.9), 30.0) is None  # as good was drawn
+    assert annealer._overlooked(state._replace(best_return=45.0), 60.0) is None  # hardly any evidence there
+
+
+def test_the_known_mass_of_the_prize_corrects_an_answer_without_that_round(monkeypatch):
+    monkeypatch.setattr(Annealer, "_overlooked", lambda *_: None)
+    point = anneal(cash_out(), SETTINGS, seed=1).at(1.0)
+    listed = anneal(cash_out(), TemperedConfig(enumerate_up_to=1 << 20)).at(1.0)
+    assert point.policy[0].max() > 0.99
+    np.testing.assert_allclose(point.policy, listed.policy, atol=0.01)
 
 
 def test_no_further_round_where_the_best_policy_known_is_drawn_anyway():

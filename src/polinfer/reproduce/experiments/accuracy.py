@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
         "Ours: every method that estimates the posterior, beside the posterior itself.  The sizes in its "
         "rows are those of the paper's budget; smaller budgets have smaller ones.  Wake and particles weigh "
         "policies by their exact J.  The bounds on log Z are estimates from the first seed: each is a bound "
-        "on average, and may be on the wrong side by its own error."
+        "on average (but for tempered's from above), and may be on the wrong side by its own error."
     ),
     rows=tuple(row for name in _PROBLEMS for row in _rows(name)),
     columns=(
