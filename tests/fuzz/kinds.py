@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from polinfer.cli import main
-from polinfer.cli.main import COMMANDS
+from polinfer.cli.main import COMMANDS, command_named
 from polinfer.cli.parser import known_flags
 from polinfer.cli.plan import plan_command
 from polinfer.methods import METHODS
@@ -143,7 +143,7 @@ def _written(chance: Random) -> str:
 
 @cache
 def _flags_of(command: str, method: str) -> tuple[str, ...]:
-    made = plan_command(method) if command == "plan" else COMMANDS[command]
+    made = plan_command(method) if command == "plan" else command_named(command)
     return tuple(sorted(known_flags(made) - {"--debug"}))
 
 

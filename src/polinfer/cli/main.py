@@ -14,21 +14,10 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from polinfer.cli.certify import Certify
-from polinfer.cli.compare import Compare
-from polinfer.cli.explain import Explain
-from polinfer.cli.explore import Explore
-from polinfer.cli.listing import List
 from polinfer.cli.output import drop_output, print_anywhere, remarks, tables
-from polinfer.cli.parser import parse
-from polinfer.cli.path import Path
-from polinfer.cli.plan import Plan, method_of, plan_command
-from polinfer.cli.report import Report
-from polinfer.cli.reproduce import Reproduce
 from polinfer.core.compiled_cache import keep_compiled_programs
 from polinfer.core.errors import PolinferError, shorten, suggest
 from polinfer.core.limits import limits_lifted
-from polinfer.methods import DEFAULT_METHOD
 from polinfer.runs.lock import release_all
 
 _LONGEST = 900  # letters of a complaint
@@ -40,17 +29,24 @@ _REMEDIES = {
     errno.EACCES: "; name a folder that can be written to (--out)",
 }
 
-COMMANDS: dict[str, Any] = {
-    "list": List,
-    "plan": Plan,
-    "compare": Compare,
-    "path": Path,
-    "explain": Explain,
-    "explore": Explore,
-    "certify": Certify,
-    "reproduce": Reproduce,
-    "report": Report,
+COMMANDS = {
+    "list": "listing:List",
+    "plan": "plan:Plan",
+    "compare": "compare:Compare",
+    "path": "path:Path",
+    "explain": "explain:Explain",
+    "explore": "explore:Explore",
+    "certify": "certify:Certify",
+    "reproduce": "reproduce:Reproduce",
+    "report": "report:Report",
 }
+"""Modules and classes; only the one that is asked for is loaded, with the packages that it needs."""
+
+
+def command_named(name: str) -> Any:
+    """Return the dataclass of a command."""
+    module, _, kind = COMMANDS[name].partition(":")
+    return getattr(importlib.import_module(f"polinfer.cli.{module}"), kind)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,19 +144,21 @@ def _parse(words: list[str]) -> Any:
         raise PolinferError(
             f"unknown command {shorten(repr(name))}{suggest(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
         )
-    prog = f"polinfer {name}"
+    prog, command = f"polinfer {name}", command_named(name)
+    parse = importlib.import_module("polinfer.cli.parser").parse
     if name != "plan":
-        return parse(COMMANDS[name], prog, rest)
-    method = method_of(rest)
+        return parse(command, prog, rest)
+    plan = importlib.import_module("polinfer.cli.plan")
+    method = plan.method_of(rest)
     general_help = method is None and bool({"-h", "--help"} & set(rest))
-    shown = None if general_help else method or DEFAULT_METHOD
-    return parse(plan_command(shown), prog, rest, method=shown)
+    shown = None if general_help else method or plan.DEFAULT_METHOD
+    return parse(plan.plan_command(shown), prog, rest, method=shown)
 
 
 def _overview() -> Group:
     commands = Table.grid(padding=(0, 2))
-    for name, command in COMMANDS.items():
-        commands.add_row(f"  {name}", (command.__doc__ or "").splitlines()[0])
+    for name in COMMANDS:
+        commands.add_row(f"  {name}", (command_named(name).__doc__ or "").splitlines()[0])
     return Group(
         "Planning in Markov decision processes as Bayesian inference over policies.\n",
         "usage: polinfer COMMAND [...]\n",
