@@ -5,7 +5,7 @@ import pytest
 
 import polinfer
 from polinfer.analysis.enumerated import EnumeratedReturns
-from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer
+from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, ensemble
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.classes import add_classes, class_codes, log_total, no_classes
 from polinfer.annealing.decompose import split
@@ -226,7 +226,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
     config = TemperedConfig(enumerate_up_to=0, policies=32, islands=8, tolerance=0.02)
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(annealer, "thread_limit", lambda threads=threads: threads)
+        monkeypatch.setattr(ensemble, "thread_limit", lambda threads=threads: threads)
         found.append(anneal(loop(), config, seed=6).at(1.0))
     equal(*found)
 

@@ -18,8 +18,7 @@ scales between them.  Down, and not up: who comes from small scales has never se
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,44 +26,29 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from polinfer.annealing.bridge import bennett, bridge_target, longest_step, resample
+from polinfer.annealing.bridge import bennett, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
-from polinfer.annealing.kernels import Shape, compile_kernels
-from polinfer.annealing.known import start_around
-from polinfer.annealing.moves import Target
+from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.noise import fold, make_key, uniform
-from polinfer.annealing.passes import Evaluation, make_rows
-from polinfer.annealing.problem import Problem, transition_matrix
-from polinfer.annealing.refit import refit, uniform_share
+from polinfer.annealing.problem import Problem
+from polinfer.annealing.refit import refit
 from polinfer.annealing.rounds import Estimate, Rounds, estimate
-from polinfer.annealing.softstart import mixed, soft_policy, stays_of, visit_weights
-from polinfer.annealing.stage import Stage, Sums, join_stages
-from polinfer.core.threads import thread_limit
+from polinfer.annealing.softstart import mixed
+from polinfer.annealing.stage import Stage, Sums
+from polinfer.annealing.starts import SOFT_ROUNDS, around, overlooked, soft_start
 from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
-_SOFT_ROUNDS = 3
-_SOFT_DRAWS = 256
-_SOFT_REPEATED = 4  # soft starts that are averaged
-_SOFT_CHEAP = 200_000  # states times steps, up to which they are
-_LARGEST = 1 << 25  # entries of the population's adjoints
-_LONGEST = 2e10  # multiplications in one move of the population: some seconds
-_DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
-_OVERLOOKED = 0.5  # nats by which a known policy must be better than all that were drawn
-_WORTH = 3.0  # nats of evidence that may be missing around it, so that a round is worth its time
 _HASTY = 4  # moves at the end of a run that is out of time
 _AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
 _BLOCK = 16  # moves between looks at the precision
 _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
 _PILOT = 64  # moves at the end of a round before the first refit, at most
-_GROUPS = 4  # of islands, that may be moved side by side
-_GROUP_STREAM = 0x5EED
 _BACK_STREAM = 0xBAC4
 _AROUND_STREAM = 0xA40D
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
-_PROPOSING = 40  # multiplications per entry that a proposal costs, about
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
 
 
@@ -127,33 +111,19 @@ class Annealer:
         known: NDArray[np.integer] | None = None,
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
-        size, actions = problem.gain.shape
-        outcomes = problem.successor.shape[2] + problem.origin.shape[1]
-        steps = 1 if problem.width else problem.horizon
-        alone = size * actions * (outcomes * steps + _PROPOSING)  # multiplications in a move of one policy
-        fits = min(_LARGEST // max(1, size * actions), int(_LONGEST / max(alone, 1)))
-        self.count = config.islands * min(config.policies, max(2, fits // config.islands))
-        large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
-        self.dtype = np.float64 if large else np.float32
-        work = alone * self.count
-        self.least = int(np.clip(_CHEAP / max(work, 1), _BLOCK, _MOST_MOVES // 2))
-        self.most_at_once = max(1, int(_AT_ONCE / max(work, 1)))
+        self.ensemble = Ensemble(problem, config, scale)
+        work = max(self.ensemble.work, 1)
+        self.least = int(np.clip(_CHEAP / work, _BLOCK, _MOST_MOVES // 2))
+        self.most_at_once = max(1, int(_AT_ONCE / work))
         self.seed, self.key = seed, make_key(seed)
-        self.prior = problem.prior
-        self.codes = class_codes(size, actions)
-        with jax.enable_x64(True):
-            self.rows = make_rows(problem, self.dtype)
-        itemsize = np.dtype(self.dtype).itemsize
-        # Not by the number of cores: the same seed gives the same bits on every machine.
-        self.groups = math.gcd(config.islands, _GROUPS)
-        self.kernels = compile_kernels(Shape.of(problem, self.count, config.islands, itemsize), self.groups)
+        self.codes = class_codes(*problem.gain.shape)
         self.pilots = 2 if config.start == "soft" and not problem.width else 1
         # [N, K] policies that are good, whatever is sampled.
-        self.known = np.zeros((size, 0), np.int16) if known is None else known.astype(np.int16)
+        self.known = np.zeros((problem.size, 0), np.int16) if known is None else known.astype(np.int16)
 
     def init(self) -> State:
         """Return the state before the first step."""
-        start = self.prior if self.config.start == "uniform" else self._soft_start(committed=False)
+        start = self.problem.prior if self.config.start == "uniform" else soft_start(self.ensemble, self.seed)
         return self._begin(self._blank(start))
 
     def take_over(self, population: Population) -> State:
@@ -164,12 +134,11 @@ class Annealer:
         """
         share = self.scale / population.scale
         start = np.where(self.problem.legal, np.maximum(population.start, 1e-300), 1.0) ** share
-        start = np.where(self.problem.legal, start * self.prior ** (1.0 - share), 0.0)
-        start = mixed(start / start.sum(axis=1, keepdims=True), self.prior, _FRESH)
+        start = np.where(self.problem.legal, start * self.problem.prior ** (1.0 - share), 0.0)
+        start = mixed(start / start.sum(axis=1, keepdims=True), self.problem.prior, _FRESH)
         state = self._blank(start)
-        _, visits = self.evaluate(population.policy)
-        with jax.enable_x64(True):
-            fresh = np.asarray(self.kernels.draw(self._own_key(state.calls), self._log(start)))
+        _, visits = self.ensemble.evaluate(population.policy)
+        fresh = np.asarray(self.ensemble.draw(self._own_key(state.calls), start))
         return state._replace(
             policy=np.where(visits > 0, population.policy, fresh),
             origin=population.scale,
@@ -196,7 +165,7 @@ class Annealer:
             np.zeros((0, islands)),
         )
         blank = State(
-            policy=np.zeros((size, self.count), np.int16),
+            policy=np.zeros((size, self.ensemble.count), np.int16),
             start=start,
             inverse=0.0,
             origin=0.0,
@@ -205,7 +174,7 @@ class Annealer:
             log_size=0.0,
             moves=self.config.moves,
             pilots=self.pilots,
-            calls=_SOFT_ROUNDS + 1,
+            calls=SOFT_ROUNDS + 1,
             ladder=np.zeros(1),
             way_back=self._not_back(),
             accepted=1.0,
@@ -213,8 +182,8 @@ class Annealer:
             rounds=empty,
             round_steps=np.zeros(0, np.int64),
             round_starts=np.zeros((0, size, actions)),
-            round_classes=np.zeros((0, self.count), np.uint64),
-            members=np.zeros(self.count, np.uint64),
+            round_classes=np.zeros((0, self.ensemble.count), np.uint64),
+            members=np.zeros(self.ensemble.count, np.uint64),
             classes=no_classes(size),
             best_return=-np.inf,
             best_policy=np.zeros(size, np.int16),
@@ -222,7 +191,7 @@ class Annealer:
         )
         if not self.known.shape[1]:
             return blank
-        returns, visits = self.evaluate(self.known)
+        returns, visits = self.ensemble.evaluate(self.known)
         return blank._replace(classes=self._met(blank.classes, self.known, returns, visits > 0))
 
     def step(self, state: State) -> State:
@@ -267,22 +236,6 @@ class Annealer:
             return state.rounds
         return Rounds(*(np.concatenate(pair) for pair in zip(state.rounds, self._round(state), strict=True)))
 
-    def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
-        """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of some policies."""
-        each = self.count // self.groups
-        pieces = [policy[:, first : first + each] for first in range(0, policy.shape[1], each)]
-        found = [(self._evaluate(piece), piece.shape[1]) for piece in pieces]
-        return (
-            np.concatenate([np.asarray(part.returns, np.float64)[:some] for part, some in found]),
-            np.concatenate([np.asarray(part.visits, np.float64)[:, :some] for part, some in found], axis=1),
-        )
-
-    def _evaluate(self, policy: NDArray[np.int16]) -> Evaluation:
-        """Evaluate at most a group of policies ``[N, P]``, repeated until they are one."""
-        places = np.arange(self.count // self.groups) % policy.shape[1]
-        with jax.enable_x64(True):
-            return cast(Evaluation, self.kernels.evaluate(self.rows, jnp.asarray(policy[:, places])))
-
     def _round(self, state: State) -> Rounds:
         """Return what each island found in this round, ``[1, ...]``."""
         sums, moves = state.sums, float(state.sums.moves)
@@ -311,92 +264,24 @@ class Annealer:
     def _own_key(self, calls: int) -> Array:
         return fold(jnp.asarray(self.key), calls)
 
-    def _log(self, policy: Floats) -> Array:
-        with np.errstate(divide="ignore"):
-            return jnp.asarray(np.log(np.where(self.problem.legal, policy, 0.0)).astype(np.float64))
-
-    def _stage(
-        self, key: Array, state: State, policy: Any, inverse: float, moves: int, adapt: float
-    ) -> Stage:
-        """Move the groups of islands, side by side where there are cores for it."""
-        key = fold(key, _GROUP_STREAM)
-        each = self.count // self.groups
-
-        def move(group: int) -> Stage:
-            # Each thread has its own setting of the precision.
-            with jax.enable_x64(True):
-                target = self._target(state, inverse)
-                stage = self.kernels.stage(
-                    self.rows,
-                    jnp.asarray(policy[:, group * each : (group + 1) * each]),
-                    target,
-                    fold(key, group),
-                    jnp.int32(moves),
-                    jnp.float32(state.log_size),
-                    jnp.float32(adapt),
-                )
-                return cast(Stage, jax.tree.map(np.asarray, stage))
-
-        threads = min(self.groups, thread_limit())
-        if threads == 1:
-            return join_stages([move(group) for group in range(self.groups)])
-        with ThreadPoolExecutor(threads) as pool:
-            return join_stages(list(pool.map(move, range(self.groups))))
-
-    def _target(self, state: State, inverse: float) -> Target:
+    def _move(self, key: Array, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
+        """Move policies at a place of this round's ladder."""
         scale = state.origin + inverse * (self.scale - state.origin) if state.origin else self.scale
-        along = 1.0 if state.origin else inverse
-        start, prior = self._log(state.start), self._log(self.prior)
-        return bridge_target(start, prior, jnp.float64(along), jnp.float64(scale))
+        target = self.ensemble.target(state.start, 1.0 if state.origin else inverse, scale)
+        return self.ensemble.move(key, policy, target, moves, state.log_size, adapt)
 
     def _slopes(self, state: State, stage: Stage) -> Floats:
         """Return the log weights ``[I, P]`` that policies get from the whole ladder."""
         if state.origin:
             slopes = (self.scale - state.origin) * np.asarray(stage.walkers.evaluation.returns, np.float64)
         else:
-            start, prior = self._log(state.start), self._log(self.prior)
-            found = self.kernels.log_weights(stage.walkers, start, prior, jnp.float64(self.scale))
-            slopes = np.asarray(found, np.float64)
+            slopes = self.ensemble.log_weights(stage.walkers, state.start)
         return slopes.reshape(self.config.islands, -1)
-
-    def _soft_start(self, committed: bool) -> Floats:
-        """Return the reach-weighted soft policy: the mean of some, where loops make each lean to one mode.
-
-        Weights come from policies that were drawn.  Where two ways are worth the same, a few per cent more
-        visits on one of them tilt the values, the next draws follow, and the other way is lost.  Which of
-        them it is differs from one repetition to the next.
-        """
-        problem = self.problem
-        cheap = not problem.width and problem.size * problem.horizon <= _SOFT_CHEAP
-        count = _SOFT_REPEATED if cheap else 1
-        starts = [self._one_soft_start(committed, make_key(self.seed, 1 + number)) for number in range(count)]
-        return np.asarray(np.mean(starts, axis=0))
-
-    def _one_soft_start(self, committed: bool, key: NDArray[np.uint32]) -> Floats:
-        """Return one reach-weighted soft policy, from some rounds of drawing policies."""
-        problem, behaviour, weight = self.problem, self.prior, np.ones(self.problem.size)
-        stays, share = stays_of(problem, committed), uniform_share(1.0)
-        choice = problem.legal.sum(axis=1) > 1
-        with jax.enable_x64(True):
-            for number in range(_SOFT_ROUNDS + 1):
-                soft = soft_policy(problem, self.scale, weight, behaviour, stays).policy
-                behaviour = mixed(soft, problem.prior, share)
-                if number < _SOFT_ROUNDS:
-                    drawn = self.kernels.draw(fold(jnp.asarray(key), number), self._log(behaviour))
-                    each = self.count // self.groups
-                    few = min(self.count, -(-_SOFT_DRAWS // each) * each)
-                    some = np.asarray(drawn)[:, :few]
-                    _, visits = self.evaluate(some)
-                    weight = visit_weights(problem, stays, some, visits, committed)
-                    share = uniform_share(float((visits[choice] > 0).sum(axis=0).mean()))
-        return behaviour
 
     def _begin(self, state: State) -> State:
         """Draw the population of a round."""
-        with jax.enable_x64(True):
-            policy = self.kernels.draw(self._own_key(state.calls), self._log(state.start))
         return state._replace(
-            policy=np.asarray(policy),
+            policy=np.asarray(self.ensemble.draw(self._own_key(state.calls), state.start)),
             inverse=0.0,
             origin=0.0,
             log_evidence=np.zeros(self.config.islands),
@@ -412,14 +297,14 @@ class Annealer:
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
         islands = self.config.islands
-        here = self._stage(self._own_key(state.calls), state, state.policy, state.inverse, 0, 0.0)
+        here = self._move(self._own_key(state.calls), state, state.policy, state.inverse, 0, 0.0)
         log_weight = self._slopes(state, here)
         step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
         chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
         log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
         key = self._own_key(state.calls + 2)
-        moved = self._stage(key, state, state.policy[:, picked], chosen, state.moves, 0.3)
+        moved = self._move(key, state, state.policy[:, picked], chosen, state.moves, 0.3)
         return self._record(state, moved)._replace(
             policy=np.asarray(moved.walkers.policy),
             inverse=chosen,
@@ -453,7 +338,7 @@ class Annealer:
 
     def _add_moves(self, state: State, moves: int) -> State:
         """Move at the end of the ladder, and add up what the policies say."""
-        stage = self._stage(self._own_key(state.calls), state, state.policy, 1.0, moves, 0.0)
+        stage = self._move(self._own_key(state.calls), state, state.policy, 1.0, moves, 0.0)
         sums = Sums(
             *(old + np.asarray(new, np.float64) for old, new in zip(state.sums, stage.sums, strict=True))
         )
@@ -489,14 +374,14 @@ class Annealer:
         high, low = state.ladder[place], state.ladder[place - 1]
         # Keys of their own: the answer is the same with and without the way back.
         key = fold(fold(self._own_key(state.calls), _BACK_STREAM), place)
-        above = self._slopes(state, self._stage(key, state, policy, high, 0, 0.0))
+        above = self._slopes(state, self._move(key, state, policy, high, 0, 0.0))
         if place == 1:  # the start itself can be drawn from
-            drawn = self.kernels.draw(fold(key, 1), self._log(state.start))
-            moved = self._stage(fold(key, 2), state, drawn, low, 0, 0.0)
+            drawn = self.ensemble.draw(fold(key, 1), state.start)
+            moved = self._move(fold(key, 2), state, drawn, low, 0, 0.0)
         else:
             draws = np.asarray(uniform(fold(key, 1), (islands,)), np.float64)
             _, picked = resample((low - high) * above, draws)
-            moved = self._stage(fold(key, 2), state, policy[:, picked], low, state.moves, 0.0)
+            moved = self._move(fold(key, 2), state, policy[:, picked], low, state.moves, 0.0)
         log_ratio = bennett((high - low) * self._slopes(state, moved), (high - low) * above)
         kept = np.asarray(moved.walkers.policy) if place > 1 else policy[:, :0]
         back = state._replace(way_back=WayBack(place - 1, kept, log_evidence + log_ratio))
@@ -511,10 +396,8 @@ class Annealer:
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
         precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
-        overlooked = None
-        if number + 1 == pilots == self.pilots:
-            overlooked = self._overlooked(state, whole.log_evidence)
-        last = number + 1 >= self._most_rounds(state) and overlooked is None
+        missed = self._overlooked(state, whole.log_evidence) if number + 1 == pilots == self.pilots else None
+        last = number + 1 >= self._most_rounds(state) and missed is None
         if (precise and not refuted) or last:
             if state.way_back.place < 0 and number >= pilots and not state.taken_over:
                 way_back = WayBack(len(state.ladder) - 1, state.policy, np.zeros(config.islands))
@@ -524,14 +407,14 @@ class Annealer:
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
         if number + 1 < pilots:
-            start = self._soft_start(committed=True)
+            start = soft_start(self.ensemble, self.seed, committed=True)
         else:
-            start = refit(rounds, before, self.problem.prior, self.count // config.islands)
-            if overlooked is not None:
-                start = overlooked
+            start = refit(rounds, before, self.problem.prior, self.ensemble.count // config.islands)
+            if missed is not None:
+                start = missed
             elif refuted:
                 heaviest = state.classes.heavy[0]
-                start = self._around(np.where(heaviest >= 0, heaviest, start.argmax(axis=1)), start)
+                start = around(self.ensemble, np.where(heaviest >= 0, heaviest, start.argmax(axis=1)), start)
         more = number >= pilots
         return self._begin(
             state._replace(
@@ -541,54 +424,18 @@ class Annealer:
                 round_starts=before,
                 round_classes=np.concatenate([state.round_classes, state.members[None]]),
                 moves=state.moves * 2 if more else state.moves,
-                pilots=state.pilots + (overlooked is not None),
+                pilots=state.pilots + (missed is not None),
             )
         )
 
     def _overlooked(self, state: State, log_evidence: float) -> Floats | None:
-        """Return a start around the best policy known, if it may hold evidence that was missed.
-
-        It has to be better than all that were drawn, and importance sampling from that start must not find
-        much less evidence than there is already: where the posterior is wide, its best policy counts for
-        little.
-        """
-        if not self.known.shape[1]:
-            return None
-        returns, _ = self.evaluate(self.known)
-        best = int(np.argmax(returns))
-        if self.scale * (float(returns[best]) - state.best_return) <= _OVERLOOKED:
-            return None
-        start = self._around(self.known[:, best], state.start)
+        """Return a start around a known policy that this run has missed, if there is one."""
         key = fold(self._own_key(state.calls), _AROUND_STREAM)
-        there = state._replace(start=start, origin=0.0)
-        with jax.enable_x64(True):
-            drawn = self.kernels.draw(key, self._log(start))
-            slopes = self._slopes(there, self._stage(key, there, drawn, 0.0, 0, 0.0))
-        found = float(np.logaddexp.reduce(slopes.ravel()) - np.log(slopes.size))
-        return start if found > log_evidence - _WORTH else None
-
-    def _around(self, policy: NDArray[np.integer], elsewhere: Floats) -> Floats:
-        """Return a start around a policy ``[N]``."""
-        found = self._evaluate(policy[:, None].astype(np.int16))
-        visits, adjoint = (np.asarray(part, np.float64)[..., 0] for part in found[1:])
-        return start_around(policy, visits, adjoint, elsewhere, self.problem.prior, self.scale)
-
-
-def _largest_return(problem: Problem, enough: float) -> float:
-    """Return the largest expected sum of absolute rewards, or something above `enough`."""
-    gain = np.where(problem.legal, np.abs(problem.gain), 0.0)
-    if problem.width:
-        later = np.zeros(problem.size + 1)
-        for first in range(problem.size - problem.width, -1, -problem.width):
-            own = slice(first, first + problem.width)
-            ahead = (problem.probability[own] * later[problem.successor[own]]).sum(axis=-1)
-            later[own] = (gain[own] + ahead).max(axis=1)
-        return float(problem.initial @ later[:-1])
-    matrix, value = transition_matrix(problem), np.zeros(problem.size)
-    for _ in range(problem.horizon):
-        new = (gain + (matrix @ value).reshape(gain.shape)).max(axis=1)
-        most = float(problem.initial @ new)
-        if most > enough or np.array_equal(new, value):
-            return most
-        value = new
-    return float(problem.initial @ value)
+        return overlooked(
+            self.ensemble,
+            self.known,
+            key,
+            best_return=state.best_return,
+            log_evidence=log_evidence,
+            elsewhere=state.start,
+        )

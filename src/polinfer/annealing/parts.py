@@ -91,7 +91,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         raise RuntimeError("the annealer has not reached the posterior yet")
     bound = log_total(state.classes)
     problem = annealer.problem
-    returns, visits = annealer.evaluate(state.policy)
+    returns, visits = annealer.ensemble.evaluate(state.policy)
     random = np.random.default_rng([seed, 2])
     order = random.permutation(state.policy.shape[1])
     drawn = _by_island(len(order), annealer.config.islands, count, random)

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from polinfer.annealing.annealer import Annealer
+from polinfer.annealing import starts
 from polinfer.annealing.config import TemperedConfig
+from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
@@ -29,6 +30,6 @@ def soft_start(table: TabularMDP, seed: int = 0) -> Floats:
     if not (problem.legal.sum(axis=1) > 1).any():
         return rows
     problem = arrange(problem)
-    start = Annealer(problem, TemperedConfig(policies=32), seed=seed).init().start
+    start = starts.soft_start(Ensemble(problem, TemperedConfig(policies=32)), seed)
     rows[problem.state[problem.occupied]] = start[problem.occupied]
     return rows
