@@ -5,8 +5,9 @@ import pytest
 
 from polinfer.annealing.buckets import bucket, capacity, padded
 from polinfer.annealing.kernels import Shape
-from polinfer.annealing.passes import make_evaluate, make_rows, with_returns
+from polinfer.annealing.passes import make_evaluate, with_returns
 from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.annealing.rows import make_rows
 
 from .cases import lattice, loop
 

@@ -17,8 +17,9 @@ from polinfer.annealing.moves import (
     transition_terms,
 )
 from polinfer.annealing.noise import fold, make_key
-from polinfer.annealing.passes import make_evaluate, make_rows, with_returns
+from polinfer.annealing.passes import make_evaluate, with_returns
 from polinfer.annealing.problem import reduce_table
+from polinfer.annealing.rows import make_rows
 from polinfer.annealing.smoothing import conditionals, remainder
 from polinfer.exact.enumeration import policy_posterior
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from polinfer.annealing import passes
-from polinfer.annealing.passes import make_evaluate, make_rows
+from polinfer.annealing.passes import make_evaluate
 from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.annealing.rows import make_rows
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
 
 from .cases import every_policy, lattice, loop, shortcut, tree, two_blocks

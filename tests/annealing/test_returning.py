@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import polinfer
-from polinfer.annealing.passes import make_evaluate, make_rows, with_returns
+from polinfer.annealing.passes import make_evaluate, with_returns
 from polinfer.annealing.problem import reduce_table
 from polinfer.annealing.returning import (
     dense_chances,
@@ -13,6 +13,7 @@ from polinfer.annealing.returning import (
     return_chances,
     two_step_returns,
 )
+from polinfer.annealing.rows import make_rows
 
 from .cases import every_policy, lattice, loop
 

@@ -20,8 +20,8 @@ from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.kernels import Shape, compile_kernels
 from polinfer.annealing.moves import Target, Walkers
 from polinfer.annealing.noise import fold
-from polinfer.annealing.passes import Evaluation, make_rows
 from polinfer.annealing.problem import Problem, transition_matrix
+from polinfer.annealing.rows import Evaluation, make_rows
 from polinfer.annealing.stage import Stage, join_stages
 from polinfer.core.threads import thread_limit
 from polinfer.exact.solution import Floats

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.annealing.buckets import capacity
-from polinfer.annealing.passes import Rows, make_evaluate, make_rows
+from polinfer.annealing.passes import make_evaluate
 from polinfer.annealing.problem import Problem
+from polinfer.annealing.rows import Rows, make_rows
 from polinfer.exact.solution import Floats
 
 BATCH = 512

@@ -13,8 +13,9 @@ from polinfer.annealing.bridge import log_weights
 from polinfer.annealing.buckets import capacity
 from polinfer.annealing.moves import columns_of, draw_actions
 from polinfer.annealing.noise import uniform
-from polinfer.annealing.passes import Evaluate, make_evaluate, with_returns
+from polinfer.annealing.passes import make_evaluate, with_returns
 from polinfer.annealing.problem import Problem
+from polinfer.annealing.rows import Evaluate
 from polinfer.annealing.stage import make_stage
 
 

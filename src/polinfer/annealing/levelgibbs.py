@@ -17,7 +17,8 @@ from jax import Array
 
 from polinfer.annealing.moves import Target, columns_of, draw_actions, pick, softmax
 from polinfer.annealing.noise import fold, uniform
-from polinfer.annealing.passes import Rows, level_visits, level_worth
+from polinfer.annealing.passes import level_visits, level_worth
+from polinfer.annealing.rows import Rows
 
 
 class Drawn(NamedTuple):

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from polinfer.annealing.noise import fold, uniform
-from polinfer.annealing.passes import Evaluation
+from polinfer.annealing.rows import Evaluation
 
 _WIDEST, _NARROWEST = 8.0, 0.02  # sizes of moves, in units of influence
 

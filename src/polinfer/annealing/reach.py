@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from polinfer.annealing.buckets import capacity
 from polinfer.annealing.enumerate import BATCH, compile_visits
-from polinfer.annealing.passes import make_rows
 from polinfer.annealing.problem import Problem
+from polinfer.annealing.rows import make_rows
 from polinfer.exact.solution import Floats
 
 _MOST_WORK = 4e9  # multiplications

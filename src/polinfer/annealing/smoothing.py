@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from polinfer.annealing.moves import Kind, Target, Walkers, few_share, softmax
-from polinfer.annealing.passes import Evaluation
+from polinfer.annealing.rows import Evaluation
 
 
 class Remainder(NamedTuple):

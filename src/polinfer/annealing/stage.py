@@ -23,7 +23,7 @@ from polinfer.annealing.moves import (
     propose,
 )
 from polinfer.annealing.noise import fold, uniform
-from polinfer.annealing.passes import Evaluate, Evaluation, Rows
+from polinfer.annealing.rows import Evaluate, Evaluation, Rows
 from polinfer.annealing.smoothing import conditionals, remainder
 
 _WANTED = 0.4  # acceptance to which the adapted size of moves is steered
