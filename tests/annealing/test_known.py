@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, run
+from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer, run
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.known import start_around
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.exact.bounds import known_policies
 from polinfer.problems.tabular.table import TabularMDP
+
+from .cases import lock
 
 pytestmark = pytest.mark.usefixtures("compile_module_fully")
 SETTINGS = TemperedConfig(enumerate_up_to=0, policies=32, islands=4, tolerance=0.02)
@@ -54,13 +56,13 @@ def test_a_known_policy_is_worth_a_round_where_it_is_better_and_holds_evidence()
     table = cash_out()
     problem = arrange(reduce_table(table))
     good = known_policies(table)[:, problem.state].T
-    annealer = Annealer(problem, SETTINGS, known=np.where(problem.occupied[:, None], good, 0))
-    state = annealer.init()
-    start = annealer._overlooked(state._replace(best_return=45.0), 30.0)
+    planner = Annealer(problem, SETTINGS, known=np.where(problem.occupied[:, None], good, 0))
+    state = planner.init()
+    start = planner._overlooked(state._replace(best_return=45.0), 30.0)
     assert start is not None
     assert start.max(axis=1)[problem.occupied].min() > 0.4
-    assert annealer._overlooked(state._replace(best_return=50.9), 30.0) is None  # as good was drawn
-    assert annealer._overlooked(state._replace(best_return=45.0), 60.0) is None  # hardly any evidence there
+    assert planner._overlooked(state._replace(best_return=50.9), 30.0) is None  # as good was drawn
+    assert planner._overlooked(state._replace(best_return=45.0), 60.0) is None  # hardly any evidence there
 
 
 def test_the_known_mass_of_the_prize_corrects_an_answer_without_that_round(monkeypatch):
@@ -69,6 +71,29 @@ def test_the_known_mass_of_the_prize_corrects_an_answer_without_that_round(monke
     listed = anneal(cash_out(), TemperedConfig(enumerate_up_to=1 << 20)).at(1.0)
     assert point.policy[0].max() > 0.99
     np.testing.assert_allclose(point.policy, listed.policy, atol=0.01)
+
+
+def test_a_class_that_refutes_the_estimate_is_what_the_next_round_starts_around():
+    problem = arrange(reduce_table(lock(10)))
+    config = TemperedConfig(enumerate_up_to=0, policies=8, islands=2, start="uniform", tolerance=0.5)
+    planner = Annealer(problem, config, seed=4)
+    state = planner.init()
+    while not len(state.round_steps):
+        state = planner.step(state)
+    assert state.best_return < 0  # the prize was not drawn
+    code = np.random.default_rng(10).integers(2, size=10)
+    opened = np.where(problem.occupied, code[np.clip(problem.state, 0, 9)], 0)[:, None].astype(np.int16)
+    returns, visits = planner.ensemble.evaluate(opened)
+    assert returns[0] > 9
+    met = planner._met(state.classes, opened, returns, visits > 0)
+    before = state.start
+    state = state._replace(classes=met)
+    while len(state.round_steps) == 1:
+        state = planner.step(state)
+    choice = problem.legal.sum(axis=1) > 1
+    chance = np.take_along_axis(state.start, opened.astype(np.int64), axis=1)[choice]
+    assert np.take_along_axis(before, opened.astype(np.int64), axis=1)[choice].min() < 0.5
+    assert chance.min() > 0.7
 
 
 def test_no_further_round_where_the_best_policy_known_is_drawn_anyway():
@@ -80,6 +105,23 @@ def test_no_further_round_where_the_best_policy_known_is_drawn_anyway():
         annealing.step()
     assert before is not None
     assert before.pilots == 2
+
+
+def test_where_moves_are_dear_a_start_that_is_the_posterior_nearly_needs_no_second_pilot(monkeypatch):
+    def rounds(table):
+        annealing = AnnealingRun(table, SETTINGS, seed=2)
+        while not annealing.finished:
+            before = annealing.state
+            annealing.step()
+        assert before is not None
+        assert len(before.rounds.log_evidence) == len(before.round_steps)
+        return len(before.round_steps) + 1, before.pilots
+
+    easy = TabularMDP(_easy(), [[0.1, 0.3], [0.2, 0.09], [0, 0]], 0, [2], 5)
+    assert rounds(easy) == (3, 2)
+    monkeypatch.setattr(annealer, "_DEAR", 0.0)
+    assert rounds(easy) == (2, 1)
+    assert rounds(cash_out())[1] == 3  # the start weighs differently here, and misses a prize
 
 
 def _easy() -> np.ndarray:

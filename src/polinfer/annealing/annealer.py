@@ -50,6 +50,9 @@ _BACK_STREAM = 0xBAC4
 _AROUND_STREAM = 0xA40D
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
+_SOME = 3.2e10  # likewise, where a block of moves is more than that
+_LEAST_MOVES = 4
+_DEAR = 1e10  # multiplications in a move, from which on no round is spent on what is unlikely to be needed
 
 
 class WayBack(NamedTuple):
@@ -113,7 +116,9 @@ class Annealer:
         self.problem, self.config, self.scale = problem, config, scale
         self.ensemble = Ensemble(problem, config, scale)
         work = max(self.ensemble.work, 1)
-        self.least = int(np.clip(_CHEAP / work, _BLOCK, _MOST_MOVES // 2))
+        fewest = np.clip(_SOME / work, _LEAST_MOVES, _BLOCK)
+        self.least = int(np.clip(_CHEAP / work, fewest, _MOST_MOVES // 2))
+        self.dear = work >= _DEAR
         self.most_at_once = max(1, int(_AT_ONCE / work))
         self.seed, self.key = seed, make_key(seed)
         self.codes = class_codes(*problem.gain.shape)
@@ -390,13 +395,16 @@ class Annealer:
     def _conclude(self, state: State) -> State:
         """End the run, go back before it ends, or begin another round."""
         config, number = self.config, len(state.round_steps)
+        if self.dear and number == 0 and len(state.ladder) == 2:
+            # Policies of the start weigh about the same: it is the posterior, nearly.
+            state = state._replace(pilots=1)
         pilots = 0 if state.taken_over else state.pilots
         whole = self.estimate(state)
         assert whole is not None
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
         precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
-        missed = self._overlooked(state, whole.log_evidence) if number + 1 == pilots == self.pilots else None
+        missed = self._overlooked(state, whole.log_evidence) if number + 1 == pilots <= self.pilots else None
         last = number + 1 >= self._most_rounds(state) and missed is None
         if (precise and not refuted) or last:
             if state.way_back.place < 0 and number >= pilots and not state.taken_over:
