@@ -4,10 +4,11 @@ Every random choice comes from the generator that is handed over; `truth.cases` 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import polinfer
 from polinfer import TabularMDP
 
 Rng = np.random.Generator
@@ -32,11 +33,14 @@ def build(
     ends: list[int],
     horizon: int,
     legal: np.ndarray | None = None,
+    **terms: Any,
 ) -> TabularMDP:
     state, action, successor, probability, reward = (np.array(column) for column in zip(*rows, strict=True))
     outcomes = Rows(state, action, successor, probability.astype(float), reward.astype(float))
     absorbing = np.isin(np.arange(states), ends)
-    return TabularMDP.from_outcomes(outcomes, states, actions, initial, absorbing, horizon, legal=legal)
+    return TabularMDP.from_outcomes(
+        outcomes, states, actions, initial, absorbing, horizon, legal=legal, **terms
+    )
 
 
 def lock(rng: Rng) -> TabularMDP:
@@ -369,6 +373,38 @@ def traps(rng: Rng) -> TabularMDP:
     return build(rows, end + 1, 2, 0, [end], int(rng.integers(length, 3 * length)))
 
 
+def with_prior(rng: Rng) -> TabularMDP:
+    """Random cyclic problems with a prior that leans to some actions and forbids others."""
+    states, actions = _size(rng)
+    rows = random_rows(
+        rng, states, actions, 3, float(rng.choice([0.0, 0.1])), float(rng.uniform(0.2, 3)), upto=True
+    )
+    prior = rng.dirichlet(np.full(actions, float(rng.choice([0.3, 1.0, 3.0]))), states + 1)
+    prior[prior < 0.01] = 0.0
+    prior /= prior.sum(axis=1, keepdims=True)
+    return build(rows, states + 1, actions, 0, [states], int(rng.integers(4, 31)), prior > 0, prior=prior)
+
+
+def discounted(rng: Rng) -> TabularMDP:
+    """Random cyclic problems with a discount, and horizons that it does not quite reach."""
+    states, actions = _size(rng)
+    rows = random_rows(
+        rng, states, actions, 2, float(rng.choice([0.0, 0.1])), float(rng.uniform(0.2, 3)), upto=True
+    )
+    horizon, discount = int(rng.integers(5, 200)), float(rng.uniform(0.6, 0.99))
+    return build(rows, states + 1, actions, 0, [states], horizon, discount=discount)
+
+
+def time_dependent(rng: Rng) -> TabularMDP:
+    """Random problems whose policies look at the step: states are pairs, and nothing comes twice."""
+    states, horizon = [(3, 5), (2, 7), (4, 4)][int(rng.integers(3))]
+    rows = random_rows(
+        rng, states, 2, 2, float(rng.choice([0.05, 0.3])), float(rng.uniform(0.3, 3)), upto=True
+    )
+    timed = polinfer.with_terms(build(rows, states + 1, 2, 0, [states], horizon), policies="time-dependent")
+    return polinfer.tabulate(timed)
+
+
 SMALL: dict[str, Callable[[Rng], TabularMDP]] = {
     "lock": lock,
     "corridors": lambda rng: corridors(rng, False, 0.0),
@@ -393,4 +429,7 @@ SMALL: dict[str, Callable[[Rng], TabularMDP]] = {
     "hub": hub,
     "far prize": far_prize,
     "traps": traps,
+    "prior": with_prior,
+    "discount": discounted,
+    "time-dependent": time_dependent,
 }

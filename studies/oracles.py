@@ -1,9 +1,10 @@
 """Exact posteriors over deterministic policies in NumPy alone, sharing no code with `polinfer.exact`.
 
 `by_reach_classes` lists the *reach classes* of any table: the choices of a policy on the states in which it
-acts within the horizon.  A class has prior mass ``prod 1/|legal|`` over those states, and all its policies
-have the same return, so a sum over classes is the sum over all policies.  `on_forest`, `on_paths` and
-`on_union` are closed forms for problems of any size.  Each returns the log evidence and the marginal policy.
+acts within the horizon.  A class has prior mass ``prod mu(a|s)`` over those states (``1/|legal|`` unless the
+problem has a prior), and all its policies have the same return, so a sum over classes is the sum over all
+policies.  `on_forest`, `on_paths` and `on_union` are closed forms for problems of any size.  Each returns
+the log evidence and the marginal policy.
 """
 
 from typing import NamedTuple
@@ -19,8 +20,8 @@ _CHUNK = 1 << 13
 
 
 class Truth(NamedTuple):
-    log_evidence: float  # log of the mean of exp(J) over all policies
-    policy: Floats  # [S, A], Pr[pi(s) = a] under the posterior, uniform where pi does not come
+    log_evidence: float  # log of the mean of exp(J) over all policies, drawn from the prior
+    policy: Floats  # [S, A], Pr[pi(s) = a] under the posterior, the prior where pi does not come
     classes: float  # how many reach classes there are; inf where they were not counted
 
 
@@ -40,11 +41,15 @@ def by_reach_classes(table: TabularMDP, limit: int = 300_000) -> Truth:
     legal = table.legal_actions[acting]
     partial = reach_classes(move > 0, legal, table.initial[acting] > 0, table.horizon, limit)
     decided = partial >= 0
-    log_mass = np.where(decided, -np.log(legal.sum(axis=1)), 0.0).sum(axis=1)
     actions = np.where(decided, partial, legal.argmax(axis=1))
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(np.take_along_axis(table.prior[acting].T, actions, axis=0))
+    log_mass = np.where(decided, log_prior, 0.0).sum(axis=1)
     returns = np.concatenate(
         [
-            _returns(move, gain, table.initial[acting], actions[i : i + _CHUNK], table.horizon)
+            _returns(
+                table.discount * move, gain, table.initial[acting], actions[i : i + _CHUNK], table.horizon
+            )
             for i in range(0, len(actions), _CHUNK)
         ]
     )
@@ -53,7 +58,7 @@ def by_reach_classes(table: TabularMDP, limit: int = 300_000) -> Truth:
     weight = np.exp(log_weight - top)
     log_evidence = float(top + np.log(weight.sum()))
     weight /= weight.sum()
-    policy = uniform(table)
+    policy = table.prior.copy()
     for i, state in enumerate(acting):
         share = np.bincount(partial[decided[:, i], i], weight[decided[:, i]], table.num_actions)
         policy[state] = share + (1 - share.sum()) * policy[state]
@@ -247,7 +252,7 @@ def on_union(blocks: Blocks, horizon: int) -> tuple[float, Floats]:
 
 
 def occupancy(table: TabularMDP, policy: Floats) -> Floats:
-    """Return the expected number of steps ``[S]`` in each state, zero where episodes have ended."""
+    """Return the expected number of steps ``[S]`` in each state (discounted), zero after an end."""
     acting = np.flatnonzero(~table.absorbing)
     place = np.full(table.num_states, -1)
     place[acting] = np.arange(len(acting))
@@ -261,7 +266,7 @@ def occupancy(table: TabularMDP, policy: Floats) -> Floats:
     total = np.zeros(len(acting))
     for _ in range(table.horizon):
         total += here
-        here = flow @ here
+        here = table.discount * (flow @ here)
         if not here.any():
             break
     steps = np.zeros(table.num_states)
