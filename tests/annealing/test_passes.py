@@ -8,6 +8,7 @@ from polinfer.annealing.passes import make_evaluate
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.annealing.rows import make_rows
 from polinfer.exact.evaluation import deterministic_returns, evaluate_policy
+from polinfer.problems.tabular.table import TabularMDP
 
 from .cases import every_policy, lattice, loop, shortcut, tree, two_blocks
 
@@ -100,3 +101,28 @@ def test_hubs_beyond_the_rows_are_added_by_segments(monkeypatch):
     assert len(problem.hub_origin)
     for one, other in zip(full, evaluated(problem, policy), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [(np.float32, 3e-6), (np.float64, 1e-12)])
+@pytest.mark.parametrize("far", [1e8, -1e18])
+def test_a_value_that_dwarfs_the_others_does_not_end_their_passes(kind, tolerance, far):
+    # A loop that pays a little in each of 300 steps, with a leak of 1e-9 or an action as good as forbidden.
+    leak = 1e-9 if far > 0 else 0.0
+    move, pay = np.zeros((4, 3, 4)), np.zeros((4, 3))
+    move[0, :2, [0, 1]] = [[0.3, 0.6], [0.7 - leak, 0.4 - leak]]
+    move[1, :2, [0, 1]] = [[0.55 - leak, 0.2 - leak], [0.45, 0.8]]
+    move[:2, :2, 2] += leak
+    move[:2, 2, 3] = move[2, :, 3] = 1.0
+    pay[:2, :2] = [[0.11, -0.07], [0.05, 0.13]]
+    pay[2], pay[:2, 2] = max(far, 0.0), min(far, 0.0)
+    legal = np.array([[1, 1, far < 0], [1, 1, far < 0], [1, 0, 0], [1, 1, 1]], bool)
+    table = TabularMDP(move, pay, 0, [3], 300, legal=legal)
+    problem = reduce_table(table)
+    policy = every_policy(problem.legal)
+    with jax.enable_x64(True):
+        evaluate = make_evaluate(*problem.gain.shape, 0, 300, policy.shape[1], np.dtype(kind).itemsize)
+        found = jax.jit(evaluate)(make_rows(problem, kind), jnp.asarray(policy))
+    exact = deterministic_returns(table, whole(table, problem, policy))
+    small = np.abs(exact) < 1e6
+    assert small.sum() >= 4
+    np.testing.assert_allclose(np.asarray(found.returns)[small], exact[small], atol=300 * tolerance)
