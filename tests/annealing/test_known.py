@@ -1,13 +1,18 @@
 """Whether a way is found that pays, although neither soft nor committed values see it."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer, run
 from polinfer.annealing.annealer import Annealer
-from polinfer.annealing.known import start_around
+from polinfer.annealing.ensemble import Ensemble
+from polinfer.annealing.known import detours, start_around
+from polinfer.annealing.noise import make_key
 from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.annealing.starts import detour
 from polinfer.exact.bounds import known_policies
+from polinfer.exact.evaluation import deterministic_returns
 from polinfer.problems.tabular.table import TabularMDP
 
 from .cases import lock
@@ -46,7 +51,7 @@ def test_a_way_that_no_start_draws_is_found_around_a_known_policy(monkeypatch):
     assert abs(point.log_evidence - listed.log_evidence) < 4 * point.log_evidence_stderr
     np.testing.assert_allclose(point.policy, listed.policy, atol=0.01)
     # Without it the prize is missed, with islands that agree.
-    monkeypatch.setattr(run, "known_policies", lambda table: np.zeros((1, table.num_states), np.int64))
+    monkeypatch.setattr(run, "known_policies", lambda table: np.zeros((0, table.num_states), np.int64))
     missed = anneal(table, SETTINGS, seed=1).at(1.0)
     assert missed.log_evidence < listed.log_evidence - 5
     assert missed.log_evidence_stderr < 0.1
@@ -71,6 +76,68 @@ def test_the_known_mass_of_the_prize_corrects_an_answer_without_that_round(monke
     listed = anneal(cash_out(), TemperedConfig(enumerate_up_to=1 << 20)).at(1.0)
     assert point.policy[0].max() > 0.99
     np.testing.assert_allclose(point.policy, listed.policy, atol=0.01)
+
+
+def roundabouts(size: int = 14, pays: tuple[float, float] = (18.5, 14.0), laps: int = 8) -> TabularMDP:
+    """Two circles of which every choice has to be right, or the episode ends; each pays once a lap.
+
+    Who could choose anew at each return would have to be lucky in every lap.  The first one pays more and has
+    three actions in each place, so fewer of its policies are right: optimisation knows that one at every
+    stage, and the other holds more of the posterior.
+    """
+    end = 1 + 2 * size
+    move, pay = np.zeros((end + 1, 3, end + 1)), np.zeros((end + 1, 3))
+    legal = np.ones((end + 1, 3), bool)
+    legal[0, 2] = legal[1 + size : end, 2] = False
+    random = np.random.default_rng(2)
+    for door, worth in enumerate(pays):
+        first = 1 + door * size
+        move[0, door, first] = 1
+        right = random.integers(2, size=size)
+        for place in range(size):
+            move[first + place, :, end] = 1
+            move[first + place, right[place]] = np.eye(end + 1)[first + (place + 1) % size]
+        pay[first + size - 1, right[-1]] = worth / laps
+    return TabularMDP(move, pay, 0, [end], laps * size + 1, legal=legal)
+
+
+def test_a_way_that_pays_less_and_has_more_policies_is_found_as_a_detour():
+    table = roundabouts()
+    listed = anneal(table, TemperedConfig(enumerate_up_to=1 << 20)).at(1.0)
+    assert 0.5 < listed.policy[0, 1] < 0.9
+    problem = arrange(reduce_table(table))
+    known = known_policies(table)[:, problem.state].T.astype(np.int16)
+    assert (known[problem.state == 0] == 0).all()  # optimisation knows the other way only
+    ensemble, elsewhere = Ensemble(problem, SETTINGS), problem.prior
+    taken = np.zeros(problem.gain.shape)
+    taken[problem.state == 0, :2] = 0.9, 0.1
+
+    def found(log_evidence):
+        key = jnp.asarray(make_key(3))
+        return detour(ensemble, known, key, taken=taken, log_evidence=log_evidence, elsewhere=elsewhere)
+
+    start = found(listed.log_evidence - 1.0)
+    assert start is not None
+    assert start[problem.state > 14].max(axis=1).min() > 0.7
+    assert found(listed.log_evidence + 5.0) is None  # hardly any of the evidence is there
+    taken[problem.state == 0, :2] = 1 - listed.policy[0, 1], listed.policy[0, 1]
+    assert found(listed.log_evidence) is None  # as much was found as there is
+
+
+def test_detours_make_one_choice_otherwise_and_the_best_of_the_rest():
+    problem = reduce_table(roundabouts(3, (5.0, 2.0), laps=4))
+    own = np.zeros(problem.size, np.int16)
+    found = detours(problem, own, np.eye(problem.size)[0])  # only the first choice is reached
+    assert found.shape[1:] == (problem.size, 1)
+    returns = deterministic_returns(roundabouts(3, (5.0, 2.0), laps=4), _on_table(problem, found[:, :, 0]))
+    assert (found[:, 0] == 1).all()
+    assert returns.max() == pytest.approx(2.0)
+
+
+def _on_table(problem, policies):
+    every = np.zeros((len(policies), problem.state.max() + 2), np.int64)
+    every[:, problem.state] = policies
+    return every
 
 
 def test_a_class_that_refutes_the_estimate_is_what_the_next_round_starts_around():

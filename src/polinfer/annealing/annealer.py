@@ -33,10 +33,10 @@ from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.noise import fold, make_key, uniform
 from polinfer.annealing.problem import Problem
 from polinfer.annealing.refit import refit
-from polinfer.annealing.rounds import Estimate, Rounds, estimate
+from polinfer.annealing.rounds import Estimate, Rounds, chosen_share, estimate
 from polinfer.annealing.softstart import mixed
 from polinfer.annealing.stage import Stage, Sums
-from polinfer.annealing.starts import SOFT_ROUNDS, around, overlooked, soft_start
+from polinfer.annealing.starts import SOFT_ROUNDS, around, detour, overlooked, soft_start
 from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
@@ -48,6 +48,8 @@ _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first
 _PILOT = 64  # moves at the end of a round before the first refit, at most
 _BACK_STREAM = 0xBAC4
 _AROUND_STREAM = 0xA40D
+_DETOUR_STREAM = 0xDE70
+_FURTHER = 3  # pilot rounds at most, around policies that optimisation knows
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
 _SOME = 3.2e10  # likewise, where a block of moves is more than that
@@ -404,7 +406,7 @@ class Annealer:
         bound = log_total(state.classes)
         refuted = whole.log_evidence < bound - max(_REFUTED, 3 * whole.log_evidence_stderr)
         precise = number >= pilots and whole.precise(config.tolerance, config.evidence_tolerance)
-        missed = self._overlooked(state, whole.log_evidence) if number + 1 == pilots <= self.pilots else None
+        missed = self._missed(state, whole.log_evidence) if number + 1 == pilots else None
         last = number + 1 >= self._most_rounds(state) and missed is None
         if (precise and not refuted) or last:
             if state.way_back.place < 0 and number >= pilots and not state.taken_over:
@@ -436,14 +438,32 @@ class Annealer:
             )
         )
 
+    def _missed(self, state: State, log_evidence: float) -> Floats | None:
+        """Return a start around a policy that optimisation knows and this run has missed, if there is one."""
+        further = state.pilots - self.pilots  # rounds of this kind so far
+        if not self.known.shape[1] or further >= _FURTHER:
+            return None
+        start = self._overlooked(state, log_evidence) if further <= 0 else None
+        return start if start is not None or self.dear else self._detour(state, log_evidence)
+
     def _overlooked(self, state: State, log_evidence: float) -> Floats | None:
-        """Return a start around a known policy that this run has missed, if there is one."""
         key = fold(self._own_key(state.calls), _AROUND_STREAM)
         return overlooked(
             self.ensemble,
             self.known,
             key,
             best_return=state.best_return,
+            log_evidence=log_evidence,
+            elsewhere=state.start,
+        )
+
+    def _detour(self, state: State, log_evidence: float) -> Floats | None:
+        key = fold(self._own_key(state.calls), _DETOUR_STREAM)
+        return detour(
+            self.ensemble,
+            self.known,
+            key,
+            taken=chosen_share(self.all_rounds(state)),
             log_evidence=log_evidence,
             elsewhere=state.start,
         )

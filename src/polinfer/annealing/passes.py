@@ -149,7 +149,7 @@ def _by_step(most: int, segments: int) -> Evaluate:
                 new, sums = steps.back(here, value, sums)
                 still = jax.lax.cond(
                     at % _LOOK == 0,
-                    lambda: (jnp.abs(new - value) <= precision * jnp.abs(new)).all(),
+                    lambda: jnp.all(jnp.abs(new - value) <= precision * jnp.abs(new)),
                     lambda: False,
                 )
                 return at - 1, new, sums, seen + here, still

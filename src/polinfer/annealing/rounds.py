@@ -58,6 +58,12 @@ def pool_rounds(log_evidence: Floats) -> Floats:
     return np.array([pool_evidence(row) for row in log_evidence])
 
 
+def chosen_share(rounds: Rounds) -> Floats:
+    """Return how probable it is that a policy comes to a state and takes an action there, ``[N, A]``."""
+    weight = island_weights(rounds.log_evidence.ravel()).reshape(rounds.log_evidence.shape)
+    return np.asarray(np.einsum("ri,rnai->na", weight, rounds.chosen))
+
+
 def complete(pooled: Floats) -> NDArray[np.bool_]:
     """Return the rounds whose evidence ``[R, 2]`` is not far below that of the best one.
 
