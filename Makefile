@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TEST_INSTALLED := $(VENV)/.installed-test
 DOCS_INSTALLED := $(VENV)/.installed-docs
+# By file, in the order of `tests/conftest.py`; xdist would begin with the files that have most tests.
+PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 TSC := $(VENV)/npm/node_modules/.bin/tsc
 
-.PHONY: demo setup test lint page-types coverage slow docs clean help
+.PHONY: demo setup test lint page-types pages coverage slow docs clean help
 
 help:
 	@echo "make demo      set up, plan on a built-in problem, leave pictures in runs/demo"
@@ -52,13 +54,17 @@ page-types:
 	then $(TSC) -p jsconfig.json && echo "The types of the page are right."; \
 	else echo "The types of the page are not checked: npm or its package typescript cannot be had here."; fi
 
-# The pages are built without running the tutorials, which `make docs` does; their code blocks are tests.
-test: lint $(DOCS_INSTALLED)
+# Without running the tutorials, which `make docs` does; the code blocks of the pages are tests.
+pages: $(DOCS_INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going -D nb_execution_mode=off -b html docs docs/_build/checked
-	$(BIN)/pytest -q -n 2 --dist loadfile
+
+# What has one thread runs two at a time, and then the tests in two processes.
+test: $(TEST_INSTALLED) $(DOCS_INSTALLED)
+	@$(MAKE) --no-print-directory -j 2 lint pages
+	$(PYTEST)
 
 coverage: $(TEST_INSTALLED)
-	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 
 # These run longer than they compile.
 slow: $(TEST_INSTALLED)

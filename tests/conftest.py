@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-_CACHE = Path(__file__).parent.parent / ".pytest_cache" / "jax"
+_HERE = Path(__file__).parent
+_CACHE = _HERE.parent / ".pytest_cache" / "jax"
 # Before JAX is imported, and inherited by the command lines that tests start.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
@@ -27,6 +28,37 @@ os.environ.setdefault("NPROC", "1")
 # Compiled programs and traces are millions of objects that stay: looking through them again and again for
 # rubbish takes longer than some tests.
 gc.set_threshold(200_000, 50, 100)
+
+
+# The files that take longest.  Of those that share compiled programs only one is near the front: the others
+# find its programs on disk.
+_FIRST = (
+    "annealing/test_annealing.py",
+    "test_documentation.py",
+    "explore/test_browser.py",
+    "fuzz/test_fuzz.py",
+    "cli/test_commands.py",
+    "frozen/test_frozen_answers.py",
+    "methods/test_conformance.py",
+    "problems/adapters/test_gymnasium_exploration.py",
+    "smc/test_replay.py",
+    "annealing/test_way_back.py",
+    "problems/test_check_mdp.py",
+    "problems/domains/test_blackjack.py",
+    "smc/test_evidence.py",
+    "learning/test_training.py",
+    "learning/test_wake.py",
+    "annealing/test_known.py",
+    "analysis/test_certificate.py",
+    "analysis/test_reward_scale.py",
+    "explore/test_session.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no worker ends alone with one of them."""
+    place = {_HERE / name: number for number, name in enumerate(_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def _optimise(wanted: bool) -> Iterator[None]:

@@ -39,12 +39,18 @@ def equal(one, other):
             np.testing.assert_array_equal(left, right, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    "table", [loop(), two_blocks(), lattice(4, 0.2), lock(12)], ids=["loop", "two blocks", "lattice", "lock"]
-)  # fmt: skip
-def test_annealing_finds_the_enumerated_posterior(table):
-    exact = policy_posterior(table)
-    point = anneal(table, SMALL, seed=1).at(1.0)
+TABLES = {"loop": loop(), "two blocks": two_blocks(), "lattice": lattice(4, 0.2), "lock": lock(12)}
+
+
+@pytest.fixture(scope="module", params=TABLES)
+def annealed(request, compile_module_fully):
+    """A small problem, its enumeration, and what annealing says of it."""
+    table = TABLES[request.param]
+    return table, policy_posterior(table), anneal(table, SMALL, seed=1).at(1.0)
+
+
+def test_annealing_finds_the_enumerated_posterior(annealed):
+    table, exact, point = annealed
     assert not point.exact
     assert abs(point.log_evidence - exact.posterior.log_evidence) < 5 * point.log_evidence_stderr + 1e-3
     assert distance(table, point.policy) < 5 * 0.01
@@ -54,6 +60,13 @@ def test_annealing_finds_the_enumerated_posterior(table):
     assert gap < 6 * point.expected_return_stderr + 0.01
     np.testing.assert_allclose(deterministic_returns(table, point.sample), point.sample_returns, atol=1e-4)
     assert deterministic_returns(table, point.best[None])[0] == pytest.approx(point.best_return, abs=1e-4)
+
+
+def test_both_ways_enclose_the_evidence(annealed):
+    _, exact, point = annealed
+    assert 0 < point.reverse_log_evidence_stderr < 0.1
+    gap = abs(point.reverse_log_evidence - exact.posterior.log_evidence)
+    assert gap < 5 * point.reverse_log_evidence_stderr + 1e-3
 
 
 def test_the_evidence_is_unbiased():
