@@ -26,7 +26,8 @@ def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypa
     mdp = polinfer.make("gridworld/ablation")
     table = polinfer.tabulate(mdp)
     monkeypatch.setattr(reward_scale, "ENUMERATED", 0)
-    monkeypatch.setattr(reward_scale, "_CONFIG", polinfer.TemperedConfig(rounds=2, enumerate_up_to=0))
+    config = polinfer.TemperedConfig(policies=64, rounds=2, enumerate_up_to=0)
+    monkeypatch.setattr(reward_scale, "_CONFIG", config)
     reports = []
     found = suggest_scale(mdp, 0.6, progress=reports.append)
     exact = EnumeratedReturns(table).at(found.scale)
@@ -41,7 +42,8 @@ def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypa
 
 
 @pytest.mark.usefixtures("compile_fully")
-def test_the_search_stops_when_time_is_up_and_when_only_mixing_loses():
+def test_the_search_stops_when_time_is_up_and_when_only_mixing_loses(monkeypatch):
+    monkeypatch.setattr(reward_scale, "_CONFIG", polinfer.TemperedConfig(policies=32, rounds=2))
     found = suggest_scale(polinfer.make("gridworld/multimodal"), 0.9, time_limit=0.0)
     assert len(found.tried) == 1
     lost_by_mixing = reward_scale._Trial(5.0, 0.7, 0.98)

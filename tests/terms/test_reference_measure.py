@@ -180,10 +180,13 @@ def test_both_engines_weigh_by_prior_and_discount(worlds):
     table = random_table(5, loops=True)
     config = SweepConfig(particles=4, worlds=worlds, resample_below=0.0)
     log_q = np.log(np.maximum(exact.uniform_policy(table), 1e-30))
+
+    @jax.jit
+    def sweep(words):
+        return run_sweep(words, table, lambda state: jax.numpy.asarray(log_q, "float32")[state], config)
+
     with jax.enable_x64(False):
-        record = run_sweep(
-            seed_words(np.uint32(3)), table, lambda state: jax.numpy.asarray(log_q, "float32")[state], config
-        )
+        record = sweep(seed_words(np.uint32(3)))
     state, action = np.asarray(record.state), np.asarray(record.action)
     drawn = np.asarray(record.drawn)
     assert drawn.any()
