@@ -6,11 +6,11 @@ import pytest
 
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer, run
 from polinfer.annealing.annealer import Annealer
+from polinfer.annealing.detours import Way, detour, find_ways, forbid_each
 from polinfer.annealing.ensemble import Ensemble
-from polinfer.annealing.known import detours, start_around
+from polinfer.annealing.known import start_around
 from polinfer.annealing.noise import make_key
 from polinfer.annealing.problem import arrange, reduce_table
-from polinfer.annealing.starts import detour
 from polinfer.exact.bounds import known_policies
 from polinfer.exact.evaluation import deterministic_returns
 from polinfer.problems.tabular.table import TabularMDP
@@ -124,20 +124,31 @@ def test_a_way_that_pays_less_and_has_more_policies_is_found_as_a_detour():
     assert found(listed.log_evidence) is None  # as much was found as there is
 
 
-def test_detours_make_one_choice_otherwise_and_the_best_of_the_rest():
-    problem = reduce_table(roundabouts(3, (5.0, 2.0), laps=4))
-    own = np.zeros(problem.size, np.int16)
-    found = detours(problem, own, np.eye(problem.size)[0])  # only the first choice is reached
-    assert found.shape[1:] == (problem.size, 1)
-    returns = deterministic_returns(roundabouts(3, (5.0, 2.0), laps=4), _on_table(problem, found[:, :, 0]))
+def test_what_is_forbidden_is_avoided_and_the_rest_is_the_best_there_is():
+    table = roundabouts(3, (5.0, 2.0), laps=4)
+    problem = reduce_table(table)
+    first = np.eye(problem.size)[0]  # only the first choice is reached
+    base = Way(np.zeros(problem.size, np.int16), first, ~problem.legal, 0)
+    slots, found = forbid_each(problem, base)
+    assert slots.tolist() == [0]
     assert (found[:, 0] == 1).all()
-    assert returns.max() == pytest.approx(2.0)
+    every = np.zeros((len(found), table.num_states), np.int64)
+    every[:, problem.state] = found[:, :, 0]
+    assert deterministic_returns(table, every).max() == pytest.approx(2.0)
 
 
-def _on_table(problem, policies):
-    every = np.zeros((len(policies), problem.state.max() + 2), np.int64)
-    every[:, problem.state] = policies
-    return every
+def test_ways_are_found_from_ways():
+    # Three doors to ends that pay less and less: the third is what is best without the first two.
+    move, pay = np.zeros((5, 3, 5)), np.zeros((5, 3))
+    move[0, [0, 1, 2], [1, 2, 3]] = 1
+    move[1:4, :, 4] = 1
+    pay[[1, 2, 3]] = np.array([[3.0], [2.5], [1.0]]) - [[0.0, 0.1, 0.2]]
+    problem = arrange(reduce_table(TabularMDP(move, pay, 0, [4], 2)))
+    known = known_policies(TabularMDP(move, pay, 0, [4], 2))[:, problem.state].T.astype(np.int16)
+    ways = find_ways(Ensemble(problem, SETTINGS), known)
+    door = problem.state == 0
+    assert [int(way.policy[door][0]) for way in ways] == [1, 2]
+    assert all(problem.state[way.slot] == 0 for way in ways)
 
 
 def test_a_class_that_refutes_the_estimate_is_what_the_next_round_starts_around():

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from polinfer.annealing.bridge import bennett, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
+from polinfer.annealing.detours import detour
 from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.noise import fold, make_key, uniform
 from polinfer.annealing.problem import Problem
@@ -36,7 +37,7 @@ from polinfer.annealing.refit import refit
 from polinfer.annealing.rounds import Estimate, Rounds, chosen_share, estimate
 from polinfer.annealing.softstart import mixed
 from polinfer.annealing.stage import Stage, Sums
-from polinfer.annealing.starts import SOFT_ROUNDS, around, detour, overlooked, soft_start
+from polinfer.annealing.starts import SOFT_ROUNDS, around, overlooked, soft_start
 from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 

@@ -2,8 +2,7 @@
 
 Soft values believe in choosing anew at each return, committed ones know no detours.  A way that pays and
 that both deny is drawn by neither.  Optimisation may still know a policy that takes it: a greedy policy of
-some stage, or what changes of single choices make of one.  And where a way that pays less has more policies,
-the best of them is what optimisation finds if it may not go the best way.
+some stage, or what changes of single choices make of one.
 """
 
 from __future__ import annotations
@@ -11,13 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.refit import uniform_share
 from polinfer.annealing.softstart import mixed
 from polinfer.exact.solution import Floats
-
-_MOST_DETOURS = 256
-_DETOUR_WORK = 500_000_000  # multiplications that optimising them may take
 
 
 def start_around(
@@ -42,32 +37,3 @@ def start_around(
     start = np.where(came[:, None], (own + conditional) / 2, elsewhere)
     choices = float((came & (legal.sum(axis=1) > 1)).sum())
     return mixed(start, prior, uniform_share(choices))
-
-
-def detours(problem: Problem, policy: NDArray[np.integer], visits: Floats) -> NDArray[np.int16]:
-    """Return the best policies that make a certain choice otherwise than a given one ``[N]``, ``[K, N, D]``.
-
-    There are `D` other choices, first where it comes most often, as many as are affordable; and greedy
-    policies of `K` stages for each.
-    """
-    size, actions = problem.gain.shape
-    other = problem.legal & (visits > 0)[:, None] & (policy[:, None] != np.arange(actions))
-    slot, action = np.nonzero(other)
-    step = max(int(np.count_nonzero(problem.probability)), 1) * problem.horizon
-    first = np.argsort(-visits[slot], kind="stable")[: min(_MOST_DETOURS, _DETOUR_WORK // step)]
-    slot, action = slot[first], action[first]
-    number = np.arange(len(slot))
-    matrix = transition_matrix(problem)
-    blocked = np.zeros((size, actions, len(slot)), bool)
-    blocked[slot, :, number] = True
-    blocked[slot, action, number] = False
-    blocked |= ~problem.legal[:, :, None]
-    value, found = np.zeros((size, len(slot))), []
-    stages = {problem.horizon, max(problem.horizon // 2, 1), max(problem.horizon // 8, 1)}
-    for left in range(1, problem.horizon + 1):
-        worth = problem.gain[:, :, None] + (matrix @ value).reshape(size, actions, -1)
-        worth[blocked] = -np.inf
-        value = worth.max(axis=1)
-        if left in stages:
-            found.append(worth.argmax(axis=1).astype(np.int16))
-    return np.stack(found)

@@ -8,7 +8,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from polinfer.annealing.ensemble import Ensemble
-from polinfer.annealing.known import detours, start_around
+from polinfer.annealing.known import start_around
 from polinfer.annealing.noise import fold, make_key
 from polinfer.annealing.refit import uniform_share
 from polinfer.annealing.softstart import mixed, soft_policy, stays_of, visit_weights
@@ -19,10 +19,7 @@ _SOFT_DRAWS = 256
 _SOFT_REPEATED = 4  # soft starts that are averaged
 _SOFT_CHEAP = 200_000  # states times steps, up to which they are
 _OVERLOOKED = 0.5  # nats by which a known policy must be better than all that were drawn
-_DETOURS = 8  # ways apart from one another that are looked at
-_APART = 0.5  # share of visits that they may have in common
-_FEWER = 1.0  # nats by which a way must hold more evidence than the population gives it
-_WORTH = 3.0  # nats of evidence that may be missing around it, so that a round is worth its time
+WORTH = 3.0  # nats of evidence that may be missing around it, so that a round is worth its time
 
 
 def soft_start(ensemble: Ensemble, seed: int, committed: bool = False) -> Floats:
@@ -86,72 +83,11 @@ def overlooked(
     if ensemble.scale * (float(returns[best]) - best_return) <= _OVERLOOKED:
         return None
     start = around(ensemble, known[:, best], elsewhere)
-    found = float(_mean(_weighted(ensemble, key, start)[2]))
-    return start if found > log_evidence - _WORTH else None
+    found = float(log_mean(weighted(ensemble, key, start)[2]))
+    return start if found > log_evidence - WORTH else None
 
 
-def detour(
-    ensemble: Ensemble,
-    known: NDArray[np.int16],
-    key: Array,
-    *,
-    taken: Floats,
-    log_evidence: float,
-    elsewhere: Floats,
-) -> Floats | None:
-    """Return a start around the best of another way that holds more of the evidence than was found so far.
-
-    Ways are told apart by a choice that the best policy of `known` ``[N, K]`` makes otherwise.  What policies
-    with that choice hold of the evidence is estimated by importance sampling around the best of them, which
-    hardly ever finds too much; `taken` ``[N, A]`` is the share of policies so far that make it.
-    """
-    problem = ensemble.problem
-    returns, visits = ensemble.evaluate(known)
-    top = int(np.argmax(returns))
-    own, own_visits = known[:, top], visits[:, top]
-    ways = detours(problem, own, own_visits)
-    if not ways.shape[2]:
-        return None
-    returns, visits = ensemble.evaluate(ways.transpose(1, 0, 2).reshape(problem.size, -1))
-    stages, _, number = ways.shape
-    stage, each = returns.reshape(stages, number).argmax(axis=0), np.arange(number)
-    ways = ways[stage, :, each].T  # [N, D]
-    returns, visits = (
-        returns.reshape(stages, number)[stage, each],
-        visits.reshape(-1, stages, number)[:, stage, each],
-    )
-    most, chosen = log_evidence - _WORTH, None
-    for count, way in enumerate(_apart(returns, visits, own_visits)):
-        # Where both come and part.
-        slot = int(np.argmax(np.minimum(own_visits, visits[:, way]) * (own != ways[:, way])))
-        action = ways[slot, way]
-        start = around(ensemble, ways[:, way], elsewhere)
-        drawn, reached, slopes = _weighted(ensemble, fold(key, count), start)
-        found = _surely(np.where((drawn[slot] == action) & reached[slot], slopes, -np.inf))
-        share = max(float(taken[slot, action]), 0.5 / slopes.size)
-        if found > max(most, log_evidence + np.log(share) + _FEWER):
-            most, chosen = found, start
-    return chosen
-
-
-def _apart(returns: Floats, visits: Floats, known: Floats) -> list[int]:
-    """Return policies of high return that have few visits ``[N, D]`` in common, nor with `known` ``[N]``."""
-    taken: list[int] = []
-    others = [known]
-    for number in np.argsort(-returns, kind="stable"):
-        own = visits[:, number]
-        common = max(
-            np.minimum(own, other).sum() / max(np.maximum(own, other).sum(), 1e-300) for other in others
-        )
-        if common <= _APART:
-            taken.append(int(number))
-            others.append(own)
-        if len(taken) == _DETOURS:
-            break
-    return taken
-
-
-def _weighted(
+def weighted(
     ensemble: Ensemble, key: Array, start: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_], Floats]:
     """Return policies that were drawn from a start, where they come, and their log weights ``[P]``."""
@@ -164,13 +100,6 @@ def _weighted(
     )
 
 
-def _surely(log_weight: Floats) -> float:
-    """Return the log of what the mean of weights is at least, by two standard errors."""
-    mean = _mean(log_weight)
-    error = np.sqrt(np.exp(_mean(2 * log_weight) - 2 * mean) / log_weight.size) if np.isfinite(mean) else 0.0
-    return mean + float(np.log(max(1.0 - 2 * error, 1e-300)))
-
-
-def _mean(log_weight: Floats) -> float:
+def log_mean(log_weight: Floats) -> float:
     """Return the log of the mean of weights."""
     return float(np.logaddexp.reduce(log_weight) - np.log(log_weight.size))

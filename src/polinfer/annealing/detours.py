@@ -1,0 +1,143 @@
+"""Ways that pay less than the best one and have more policies: what is best when that one is forbidden.
+
+Soft values, committed ones and draws may all miss a mode, and the best policy known is of another one.  So
+optimisation is asked again, with one of the best policy's choices forbidden, each in turn; and again from
+what it then finds, with that choice still forbidden (Lawler 1972 lists the best solutions of a problem in
+this way).  Importance sampling around each way says whether it holds more evidence than was found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from polinfer.annealing.ensemble import Ensemble
+from polinfer.annealing.noise import fold
+from polinfer.annealing.problem import Problem, transition_matrix
+from polinfer.annealing.starts import WORTH, around, log_mean, weighted
+from polinfer.exact.solution import Floats
+
+_DEPTH = 3  # choices in a row that are forbidden
+_EACH = 4  # ways that are followed from one
+_WAYS = 12  # that are looked at
+_COMMON = 0.5  # share of visits that two of them may have in common
+_FEWER = 1.0  # nats by which a way must hold more evidence than was found there
+_MOST_CHOICES = 256
+_WORK = 500_000_000  # multiplications that one round of optimising may take
+
+
+class Way(NamedTuple):
+    """A policy, and where it parts from the one that it was found from."""
+
+    policy: NDArray[np.int16]  # [N]
+    visits: Floats  # [N]
+    forbidden: NDArray[np.bool_]  # [N, A] choices that optimisation was denied
+    slot: int  # where both come and part
+
+
+def detour(
+    ensemble: Ensemble,
+    known: NDArray[np.int16],
+    key: Array,
+    *,
+    taken: Floats,
+    log_evidence: float,
+    elsewhere: Floats,
+) -> Floats | None:
+    """Return a start around a way that holds more of the evidence than was found so far, if there is one.
+
+    What policies hold that part from the best of `known` ``[N, K]`` by the choice of a way is estimated by
+    importance sampling, which hardly ever finds too much; `taken` ``[N, A]`` is their share so far.
+    """
+    most, chosen = log_evidence - WORTH, None
+    for count, way in enumerate(find_ways(ensemble, known)):
+        start = around(ensemble, way.policy, elsewhere)
+        drawn, reached, log_weight = weighted(ensemble, fold(key, count), start)
+        action = way.policy[way.slot]
+        found = _surely(np.where((drawn[way.slot] == action) & reached[way.slot], log_weight, -np.inf))
+        share = max(float(taken[way.slot, action]), 0.5 / log_weight.size)
+        if found > max(most, log_evidence + np.log(share) + _FEWER):
+            most, chosen = found, start
+    return chosen
+
+
+def find_ways(ensemble: Ensemble, known: NDArray[np.int16]) -> list[Way]:
+    """Return ways that have little in common with one another and the best policy of `known` ``[N, K]``."""
+    returns, visits = ensemble.evaluate(known)
+    best = int(np.argmax(returns))
+    frontier = [Way(known[:, best], visits[:, best], ~ensemble.problem.legal, 0)]
+    seen, found = list(frontier), []
+    for _ in range(_DEPTH):
+        further: list[Way] = []
+        for base in frontier:
+            before = len(further)
+            for way in _detours(ensemble, base):
+                if len(seen) > _WAYS or len(further) - before == _EACH:
+                    break
+                if max(_common(way, other) for other in seen) <= _COMMON:
+                    seen.append(way)
+                    further.append(way)
+        found += further
+        frontier = further
+    return found
+
+
+def _common(one: Way, other: Way) -> float:
+    either = np.maximum(one.visits, other.visits).sum()
+    return float(np.minimum(one.visits, other.visits).sum() / max(either, 1e-300))
+
+
+def _detours(ensemble: Ensemble, base: Way) -> Iterator[Way]:
+    """Yield the best ways that make a certain choice otherwise than `base`, those of high return first."""
+    slots, policies = forbid_each(ensemble.problem, base)
+    if not len(slots):
+        return
+    returns, visits = ensemble.evaluate(policies.transpose(1, 0, 2).reshape(ensemble.problem.size, -1))
+    stages, _, number = policies.shape
+    returns, visits = returns.reshape(stages, number), visits.reshape(-1, stages, number)
+    stage = returns.argmax(axis=0)
+    for each in np.argsort(-returns.max(axis=0), kind="stable"):
+        policy, own = policies[stage[each], :, each], visits[:, stage[each], each]
+        forbidden = base.forbidden.copy()
+        forbidden[slots[each], base.policy[slots[each]]] = True
+        both = np.minimum(own, base.visits) * (policy != base.policy)
+        if both.any():
+            yield Way(policy, own, forbidden, int(np.argmax(both)))
+
+
+def forbid_each(problem: Problem, base: Way) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Return where a choice of `base` may be forbidden ``[D]``, and what is best then ``[K, N, D]``.
+
+    Choices come first where the policy comes most often, as many as are affordable; for each of them there
+    are greedy policies of `K` stages.
+    """
+    size, actions = problem.gain.shape
+    slots = np.flatnonzero((base.visits > 0) & ((~base.forbidden).sum(axis=1) > 1))
+    step = max(int(np.count_nonzero(problem.probability)), 1) * problem.horizon
+    most = min(_MOST_CHOICES, _WORK // step)
+    slots = slots[np.argsort(-base.visits[slots], kind="stable")][:most]
+    number = np.arange(len(slots))
+    forbidden = np.repeat(base.forbidden[:, :, None], len(slots), axis=2)
+    forbidden[slots, base.policy[slots], number] = True
+    matrix, value, found = transition_matrix(problem), np.zeros((size, len(slots))), []
+    stages = {problem.horizon, max(problem.horizon // 2, 1), max(problem.horizon // 8, 1)}
+    for left in range(1, problem.horizon + 1):
+        worth = problem.gain[:, :, None] + (matrix @ value).reshape(size, actions, -1)
+        worth[forbidden] = -np.inf
+        value = worth.max(axis=1)
+        if left in stages:
+            found.append(worth.argmax(axis=1).astype(np.int16))
+    return slots, np.stack(found)
+
+
+def _surely(log_weight: Floats) -> float:
+    """Return the log of what the mean of weights is at least, by two standard errors."""
+    mean = log_mean(log_weight)
+    if not np.isfinite(mean):
+        return mean
+    error = np.sqrt(np.exp(log_mean(2 * log_weight) - 2 * mean) / log_weight.size)
+    return mean + float(np.log(max(1.0 - 2 * error, 1e-300)))
