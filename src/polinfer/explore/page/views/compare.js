@@ -51,7 +51,7 @@ export class CompareView {
         h("h3", {}, "The paper’s VSMC"),
         h("div", { class: "row" },
           h("button", { id: "vsmc", disabled: this.training || !app.client.live, onclick: () => this._train() }, this.training ? "training …" : "Train 2,000 sweeps"),
-          h("small", { class: "soft" }, "ten particles; log Z-hat by sweeps")),
+          h("small", { class: "soft" }, "ten particles, a world a sweep: log Z-hat, by sweeps, may lie above log Z")),
         this.chart, app.failed.vsmc && h("p", { class: "error" }, app.failed.vsmc)));
     this._curve();
   }
