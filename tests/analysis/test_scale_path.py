@@ -9,7 +9,7 @@ import pytest
 
 import polinfer
 from polinfer import exact
-from polinfer.analysis.reward_path import DEFAULT_SCALES, ScalePath, scale_path
+from polinfer.analysis.reward_path import DEFAULT_SCALES, ScalePath, _anchored, _Posterior, scale_path
 from polinfer.annealing import TemperedConfig
 from polinfer.cli import main
 from polinfer.core.errors import PolinferError
@@ -74,6 +74,23 @@ def test_sampled_answers_agree_with_enumeration(sampled: ScalePath, enumerated: 
             assert 0 < stderr < 0.3
             assert abs(getattr(point.value, name) - getattr(truth.value, name)) < 5 * stderr
         assert point.soft_value.expected_return == truth.soft_value.expected_return
+
+
+def test_evidence_that_jensen_refutes_at_the_least_scale_is_shifted_everywhere() -> None:
+    def point(scale: float, log_evidence: float) -> _Posterior:
+        policy = np.full((1, 2), 0.5)
+        return _Posterior(scale, policy, None, -4.0, 0.0, log_evidence, 0.1, log_evidence + 9, 0.2)
+
+    prior_returns = np.array([-6.0, -5.0, -4.0, -5.0])
+    # Of log Z(0.01), all that is possible is about -0.05 to -0.04.
+    found = _anchored([point(0.01, -3.0), point(1.0, -7.0)], prior_returns)
+    assert found[0].log_evidence == pytest.approx(-0.05, abs=0.01)
+    assert found[1].log_evidence - found[0].log_evidence == pytest.approx(-4.0)
+    assert found[1].entropy - found[0].entropy == pytest.approx(-4.0)
+    assert found[0].log_evidence_stderr == 0.1
+    assert found[1].log_evidence_stderr > 2.9
+    kept = [point(0.01, -0.2), point(1.0, -7.0)]
+    assert _anchored(kept, prior_returns) == kept
 
 
 def test_the_path_leads_from_the_uniform_policy_to_the_optimum() -> None:

@@ -142,3 +142,13 @@ def test_at_full_size_one_command_is_enough(name, tmp_path, monkeypatch, capsys)
     assert record["standing"]["share"] > 0.5
     assert record["certificate"]["verdict"] in ("trust", "use with care")
     assert (tmp_path / "run" / "policy.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"), [("", "Still takes no reward_scale"), ("reward_scale", "1 / 0")]
+)
+def test_a_class_that_takes_no_reward_scale_says_what_to_do(parameter, said, tmp_path):
+    body = "raise TypeError('1 / 0')" if parameter else "pass"
+    (tmp_path / "own.py").write_text(f"class Still:\n    def __init__(self, {parameter}):\n        {body}\n")
+    with pytest.raises(polinfer.PolinferError, match=said):
+        polinfer.make(f"{tmp_path / 'own.py'}:Still", reward_scale=2.0)

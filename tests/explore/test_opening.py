@@ -3,12 +3,14 @@
 import json
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import polinfer
 from polinfer.cli import main
+from polinfer.cli.explore import Explore
 from polinfer.core.errors import PolinferError
 from polinfer.explore.opening import explore_posterior, opened
 from polinfer.explore.records import GridProblem, NamedProblem, OpenedProblem
@@ -30,6 +32,17 @@ def test_a_problem_is_opened_as_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "map.txt").write_text("S.W\n..G\n", encoding="utf-8")
     with opened(tmp_path / "map.txt") as start:
         assert start.problem == GridProblem("S.W\n..G", horizon=15)
+
+
+def test_the_command_takes_a_map_with_options_and_a_run_without(tmp_path: Path) -> None:
+    (tmp_path / "map.txt").write_text("S.W\n..G\n", encoding="utf-8")
+    plain = Explore(what=str(tmp_path / "map.txt"))
+    assert plain.given() == tmp_path / "map.txt"
+    with opened(replace(plain, horizon=9, reward_scale=2.0).given()) as start:
+        assert start.problem == GridProblem("S.W\n..G", horizon=9, reward_scale=2.0)
+    polinfer.infer(polinfer.make("continuation"), "exact").save(tmp_path / "run")
+    with pytest.raises(PolinferError, match="has its own"):
+        Explore(what=str(tmp_path / "run"), horizon=9).given()
 
 
 def test_a_run_is_opened_and_saves_beside_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from polinfer.explore.limits import known_names, make_problem
 from polinfer.explore.pictures import picture_of
 from polinfer.explore.questions import given_record
 from polinfer.explore.records import GridProblem, JobRequest, JobState, NamedProblem
-from polinfer.explore.session import Session
+from polinfer.explore.session import Session, _Job, _overtaken
 
 ABLATION = GridProblem("WG\nS.\n..", success_prob=0.5, horizon=10)
 
@@ -49,6 +49,20 @@ def test_a_failure_is_one_sentence_and_the_worker_lives_on(session: Session) -> 
     with pytest.raises(PolinferError, match="no action 99"):
         session.wait(key)
     assert session.wait(session.submit(JobRequest("problem", ABLATION)).key)
+
+
+def test_what_the_slider_asks_for_is_overtaken_by_the_slider_alone() -> None:
+    def overtaken(older: JobRequest, newer: JobRequest) -> bool:
+        return _overtaken(_Job(1, older), newer)
+
+    plain, slid = JobRequest("answer", ABLATION), JobRequest("answer", ABLATION, scale=2.5)
+    given = JobRequest("given", ABLATION, given=((0, 1),))
+    assert overtaken(slid, JobRequest("answer", ABLATION, scale=3.0))
+    assert overtaken(given, JobRequest("given", ABLATION, given=((0, 2),)))
+    # A page that is opened at another scale asks for both.
+    assert not overtaken(slid, plain)
+    assert not overtaken(plain, slid)
+    assert not overtaken(slid, JobRequest("certificate", ABLATION, scale=3.0))
 
 
 def test_a_newer_problem_ends_an_older_one(session: Session) -> None:

@@ -33,6 +33,7 @@ PATH_CONFIG = TemperedConfig(tolerance=0.01, evidence_tolerance=0.1, rounds=3)
 """How each scale is annealed: less precisely than one answer is, since there are many."""
 _SAMPLING = 0.9  # of the work, where policies are sampled
 _GROUPS = 8  # of drawn policies, whose spread gives standard errors
+_PRIOR_DRAWS = 256  # policies, whose mean return bounds log Z where rewards hardly matter
 
 _Share = Callable[[float], None]  # called with the share of the work that is done
 
@@ -207,7 +208,7 @@ def _sample(
         report(_SAMPLING * done / total)
 
     path = anneal(table, config, scales=scales, seed=seed, progress=reached)
-    return [
+    found = [
         _Posterior(
             scale=point.scale,
             policy=point.policy,
@@ -221,6 +222,38 @@ def _sample(
             entropy_stderr=point.scale * point.expected_return_stderr + point.log_evidence_stderr,
         )
         for point in path.points
+    ]
+    return _anchored(found, _prior_returns(table, seed))
+
+
+def _prior_returns(table: TabularMDP, seed: int) -> Floats:
+    """Return ``J`` of policies drawn from the reference measure."""
+    noise = np.random.default_rng(seed).random((_PRIOR_DRAWS, table.num_states, 1))
+    drawn = (noise < table.prior.cumsum(axis=1) / table.prior.sum(axis=1, keepdims=True)).argmax(axis=2)
+    return exact.deterministic_returns(table, drawn.astype(np.int32))
+
+
+def _anchored(found: list[_Posterior], prior_returns: Floats) -> list[_Posterior]:
+    """Shift log Z of all scales where that of the least contradicts ``s E_0[J] <= log Z(s) <= s E_s[J]``.
+
+    Both are Jensen's inequality, and narrow where rewards hardly matter.  A short run may be several nats
+    below: its populations come from afar, and all scales share what that loses.
+    """
+    least = found[0]
+    noise = float(prior_returns.std(ddof=1) / math.sqrt(len(prior_returns)))
+    low = least.scale * (float(prior_returns.mean()) - 2 * noise)
+    high = least.scale * (least.expected_return + 2 * least.expected_return_stderr)
+    shift = float(np.clip(least.log_evidence, low, max(low, high))) - least.log_evidence
+    if abs(shift) <= 2 * least.log_evidence_stderr:
+        return found
+    return [
+        point._replace(
+            log_evidence=point.log_evidence + shift,
+            log_evidence_stderr=point.log_evidence_stderr + (abs(shift) if point is not least else 0.0),
+            entropy=point.entropy + shift,
+            entropy_stderr=point.entropy_stderr + (abs(shift) if point is not least else 0.0),
+        )
+        for point in found
     ]
 
 

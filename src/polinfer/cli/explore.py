@@ -16,6 +16,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.explore.opening import is_map, is_run, opened
 from polinfer.explore.security import is_loopback
 from polinfer.explore.server import Serving, serve
+from polinfer.problems.domains.gridworld import gridworld
 from polinfer.problems.registry import Problem
 
 
@@ -49,7 +50,7 @@ class Explore(OutputFlags):
                 "note: this listens to the network; whoever has the printed address may use it",
                 style="yellow",
             )
-        with opened(self._given()) as start:
+        with opened(self.given()) as start:
             serve(
                 start,
                 host=self.host,
@@ -58,14 +59,19 @@ class Explore(OutputFlags):
                 ready=self._announce,
             )
 
-    def _given(self) -> Problem | Path | None:
+    def given(self) -> Problem | Path | None:
+        """Return what is to be opened: a problem, the path of a map or a run, or nothing."""
         path = Path(self.what)
         if not self.what:
             return None
-        if is_run(path) or is_map(path):
-            if self.horizon is not None or self.reward_scale is not None:
-                raise PolinferError(f"{path} says all itself; leave out --horizon and --reward-scale")
+        asked = self.horizon is not None or self.reward_scale is not None
+        if is_run(path) and asked:
+            raise PolinferError(f"the run {path} has its own; leave out --horizon and --reward-scale")
+        if is_run(path) or (is_map(path) and not asked):
             return path
+        if is_map(path):
+            factor = 1.0 if self.reward_scale is None else self.reward_scale
+            return gridworld(path, horizon=self.horizon, reward_scale=factor)
         scale = None if self.reward_scale is None else repr(self.reward_scale)
         return ProblemFlags(self.what, horizon=self.horizon, reward_scale=scale).make()
 

@@ -45,7 +45,7 @@ class _Job:
 def _overtaken(job: _Job, newer: JobRequest) -> bool:
     """Whether a request is of no use any more: the slider stands elsewhere, or other choices are given."""
     older = job.request
-    passing = older.scale != 1.0 or bool(older.given)
+    passing = all(one.scale != 1.0 or bool(one.given) for one in (older, newer))
     same = older.kind == newer.kind and job.save is None
     return same and passing and older.key != newer.key
 

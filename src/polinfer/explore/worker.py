@@ -18,7 +18,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.progress import Report
 from polinfer.explore import answers, questions
 from polinfer.explore.limits import make_problem
-from polinfer.explore.records import GridProblem, JobRequest, NamedProblem, OpenedProblem
+from polinfer.explore.records import MAX_SECONDS, GridProblem, JobRequest, NamedProblem, OpenedProblem
 from polinfer.methods.inference import infer, resolve
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
@@ -27,6 +27,7 @@ from polinfer.problems.tabular import TabularMDP
 from polinfer.runs.folder import load
 
 _KEPT = 8  # posteriors
+_TIME_LIMIT = 0.7 * MAX_SECONDS  # of one inference, which then ends its step
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -85,7 +86,7 @@ def _answer(solver: Solver, task: Task, pipe: Connection, latest_cancelled: Any)
             pipe.send_bytes(msgspec.json.encode(Message(task.number, share, note, row)))
 
     try:
-        tell(0.0, "compiling")
+        tell(0.0, "starting")
         solver.sources = task.sources
         if task.save is not None:
             posterior = solver.posterior(task.request, tell)
@@ -183,7 +184,10 @@ class Solver:
                     problem, answers.DRAFT, seed=request.seed, progress=_teller(tell, "first answer")
                 )
             else:
-                found = infer(problem, seed=request.seed, progress=_teller(tell, "posterior"))
+                # The best answer so far is better than none when the session's patience ends.
+                found = infer(
+                    problem, seed=request.seed, time_limit=_TIME_LIMIT, progress=_teller(tell, "posterior")
+                )
                 key = full
         self.kept[key] = found
         while len(self.kept) > _KEPT:

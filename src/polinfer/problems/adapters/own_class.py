@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **opti
     try:
         made = found(**own)
     except TypeError as error:
+        if not environment and "reward_scale" in own and not _takes(found, "reward_scale"):
+            raise DomainError(
+                f"{name} takes no reward_scale: give its constructor that argument and multiply its rewards "
+                "by it; in Python, polinfer.tabulate(problem).with_problem(reward_scale=...) needs no change"
+            ) from error
         raise DomainError(
             f"{address} cannot be made with {', '.join(own) or 'no options'}: {error}"
         ) from error
@@ -58,6 +64,15 @@ def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **opti
     if "horizon" not in told and isinstance(limit, int):
         told["horizon"] = limit
     return from_gymnasium(wrap(made, wrappers), **told)
+
+
+def _takes(kind: Callable[..., Any], option: str) -> bool:
+    """Whether calling `kind` accepts an option."""
+    try:
+        inspect.signature(kind).bind_partial(**{option: None})
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def load_module(path: Path) -> Any:

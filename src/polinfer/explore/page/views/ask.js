@@ -46,8 +46,9 @@ export class AskView {
     const info = /** @type {import("../model/types.js").Info} */ (app.info);
     const shown = app.shown();
     const base = namedPolicy(app, "posterior");
-    const title = h("h2", {}, info.states[s], app.choiceOf(s) && h("span", { class: `chip ${app.choiceOf(s)?.verdict}` },
-      /** @type {any} */ (VERDICTS)[app.choiceOf(s)?.verdict ?? ""]));
+    // The verdict is that of the posterior without conditions.
+    const verdict = app.state.given.length ? "" : app.choiceOf(s)?.verdict ?? "";
+    const title = h("h2", {}, info.states[s], verdict && h("span", { class: `chip ${verdict}` }, /** @type {any} */ (VERDICTS)[verdict]));
     if (info.absorbing.has(s)) return h("div", {}, title, h("p", { class: "soft" }, "The episode ends here."));
     if (!shown) return h("div", {}, title);
     const actions = info.actions.length;
@@ -112,7 +113,7 @@ export class AskView {
     const best = choice.actions.reduce((a, b) => (a.loss <= b.loss ? a : b));
     const second = choice.actions.filter((one) => one !== best).sort((a, b) => a.loss - b.loss)[0];
     return h("div", { class: "card" },
-      h("h3", {}, "Why"),
+      h("h3", {}, app.state.given.length ? "Why, before anything was given" : "Why"),
       h("p", {}, `Visited ${fmt(choice.visits)} times an episode. With ${actionName(info, s, best.action)} here and the policy as it is elsewhere, ` +
         `an episode returns ${fmt(best.returned)}`, second && `; the second best, ${actionName(info, s, second.action)}, costs ${fmt(second.loss, 2)}`, "."),
       choice.disagrees && h("p", {}, "The most probable action is not the best one: the policies that reach this state differ elsewhere, too."),

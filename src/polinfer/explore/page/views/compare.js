@@ -51,7 +51,7 @@ export class CompareView {
         h("h3", {}, "The paper’s VSMC"),
         h("div", { class: "row" },
           h("button", { id: "vsmc", disabled: this.training || !app.client.live, onclick: () => this._train() }, this.training ? "training …" : "Train 2,000 sweeps"),
-          h("small", { class: "soft" }, "ten particles; log Z-hat by sweeps")),
+          h("small", { class: "soft", title: "That of one world may lie above the log Z of the posterior" }, "ten particles; log Z-hat of one world a sweep")),
         this.chart, app.failed.vsmc && h("p", { class: "error" }, app.failed.vsmc)));
     this._curve();
   }

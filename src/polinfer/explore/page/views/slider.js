@@ -100,7 +100,7 @@ export class Slider {
       const button = h("button", { class: "tick", onclick: () => { this.app.slide(mark.scale); this.app.settle(); } },
         mark.name === "1" ? "1 (as given)" : mark.name);
       button.style.left = `${this._toPlace(mark.scale) / 10}%`;
-      const near = found.find((other) => other !== mark && Math.abs(this._toPlace(other.scale) - this._toPlace(mark.scale)) < 110);
+      const near = found.find((other) => other !== mark && Math.abs(this._toPlace(other.scale) - this._toPlace(mark.scale)) < 170);
       if (near) button.style.transform = near.scale > mark.scale ? "translateX(-100%)" : "none";
       return button;
     }));
