@@ -16,7 +16,8 @@ import polinfer
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import read_regular
 from polinfer.core.strict_json import parse_json
-from polinfer.problems.tabular import load_table
+from polinfer.problems.tabular.files import load_table, table_from_mapping
+from polinfer.problems.tabular.policy_files import read_policy
 from polinfer.reproduce.store import read_outcome
 from polinfer.runs.lock import hold, release_all
 
@@ -68,6 +69,29 @@ def test_an_archive_with_a_name_twice_is_refused(name: str, tmp_path: Path) -> N
         path = archive(tmp_path / "twice.npz", **{name: 5})
     with pytest.raises(PolinferError, match="the name 'horizon' is there twice"):
         load_table(path)
+
+
+def test_an_archive_of_few_bytes_and_very_many_numbers_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written,
+        written.open("transitions.npy", "w") as file,
+    ):
+        head = {"descr": "|i1", "fortran_order": False, "shape": (100, 10_000, 100)}
+        np.lib.format.write_array_header_1_0(file, head)
+        for _ in range(100):
+            file.write(bytes(1_000_000))
+    assert path.stat().st_size < 1_000_000
+    for read in (load_table, lambda bomb: read_policy(bomb, polinfer.TabularMDP(**TABLE))):
+        with pytest.raises(PolinferError, match=r"100,000,.* numbers would need about 9 GiB"):
+            read(path)
+
+
+@pytest.mark.parametrize("name", ["legal", "prior"])
+def test_actions_that_nothing_names_are_not_numbered(name: str) -> None:
+    said = {"outcomes": [[0, 0, 0, 1, 0]], "num_states": 1, "initial": 0, "horizon": 2, name: [[True]]}
+    with pytest.raises(PolinferError, match="num_actions is 100,000,000, but outcomes name at most 1"):
+        table_from_mapping({**said, "num_actions": 100_000_000})
 
 
 def test_a_link_in_a_run_folder_loses_nothing_elsewhere(tmp_path: Path) -> None:

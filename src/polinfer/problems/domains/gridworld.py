@@ -236,7 +236,7 @@ def parse_map(map: str | Path) -> tuple[str, ...]:
         if "\0" in map or not os.path.exists(map[:4096]):
             raise DomainError(f"map {shown} is neither a file nor a map (letters {_LETTERS})")
         try:
-            text = read_regular(map).decode("utf-8")
+            text = read_regular(map).decode("utf-8-sig")  # with or without the mark that some editors write
         except UnicodeDecodeError as error:
             raise DomainError(f"map file {shown} cannot be read as text ({error})") from None
         except PolinferError as error:
