@@ -87,7 +87,6 @@ _COMBINED = {
     "--prior-strength": [0, 2, -1, "nan", 1e300],
     "--limit": [0, 1, -1, 5000, 10**18, 10**19, "nan"],
     "--method": ["exact", "auto", "nothing", "", "EXACT", "wake"],
-    "--cluster": ["", "x", "tcp://", "tcp://256.1.1.1:99999", "tcp://127.0.0.1:1", "file:///etc/passwd"],
     "--prior": ["run", "full", "file", "pipe", "loop", "nothing.csv", "", ".", "table.json"],
     "--map": ["file", "pipe", "S.G", ".", "full", ""],
     "--set": ["x=1", "map=S.G", "horizon=2", "success_prob=0.5", "success_prob=-0.0", "success_prob=1e-12", "", "goal_reward=1e6"],
