@@ -22,8 +22,11 @@ from polinfer.runs.lock import release_all
 
 _LONGEST = 900  # letters of a complaint
 
+_MAKE_ROOM = "; make room, then run it again (a method that resumes goes on with --resume)"
 _REMEDIES = {
-    errno.ENOSPC: "; make room, then run it again (a method that resumes goes on with --resume)",
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EFBIG: "; let files be larger (ulimit -f), then run it again",
     errno.ENOENT: "; go to a folder that is there, or name one (--out)",
     errno.EROFS: "; name a folder that can be written to (--out)",
     errno.EACCES: "; name a folder that can be written to (--out)",
