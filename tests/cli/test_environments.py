@@ -103,8 +103,9 @@ def test_closed_and_full_outputs(run: Path) -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_does_not_fit_is_said(unbuffered: str, tmp_path: Path) -> None:
-    words = f"ulimit -f 1; '{sys.executable}' -m polinfer list --json > '{tmp_path}/listed'"
+@pytest.mark.parametrize("asked", ["list --json", "list"])
+def test_output_that_does_not_fit_is_said(asked: str, unbuffered: str, tmp_path: Path) -> None:
+    words = f"ulimit -f 1; '{sys.executable}' -m polinfer {asked} > '{tmp_path}/listed'"
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(["bash", "-c", words], env=environment, capture_output=True, check=False)
     assert done.returncode == 2
