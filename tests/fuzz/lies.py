@@ -54,6 +54,7 @@ def sheet(chance: Random) -> bytes:
     for _ in range(chance.choice([1, 1, 2, 3])):
         kind = chance.randrange(12)
         row = chance.choice(rows) if rows else ["near", "walk", "1"]
+        row += [""] * (3 - len(row))
         if kind <= 1:
             row[2] = chance.choice(DIGITS)
         elif kind == 2:
