@@ -78,13 +78,14 @@ def test_time_dependent_policies_are_averaged_over_their_own_visits() -> None:
     [
         ("p.csv", "state,action\n0,1\n"),
         ("p.csv", "state,action,probability\n0,0,0.25\n0,1,0.75\n"),
+        ("p.csv", "\ufeffstate,action,probability\r\n0,0,0.25\r\n0,1,0.75\r\n"),
         ("p.json", json.dumps([1, 0])),
         ("p.json", json.dumps({"policy": [[0.25, 0.75], [1, 0]]})),
         ("p.json", json.dumps({"0": {"1": 1.0}})),
     ],
 )
 def test_text_files_are_read(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, newline="")
     read = read_policy(tmp_path / name, ARMS)
     assert read[0].tolist() == ([0.25, 0.75] if "75" in content else [0.0, 1.0])
 
@@ -103,6 +104,8 @@ def test_array_files_are_read(tmp_path: Path) -> None:
         ("gone.csv", None, "no such file"),
         ("p.csv", "a,b\n1,2\n", "needs the columns state and action"),
         ("p.csv", "state,action\n0,0\n0,0\n", "given twice"),
+        ("p.csv", "state,action,state\n0,0,1\n", "the column state is there twice"),
+        ("p.csv", "state,action,probability\n0,0,1,0\n", "line 2 has more cells than there are columns, 3"),
         ("p.csv", "state,action,probability\n0,0,x\n", "'x' is not a probability"),
         ("p.csv", "state,action\n0,7\n", "action 7 is outside 0..1"),
         ("p.csv", "state,action,probability\n0,0,0.4\n", "must sum to one"),

@@ -100,3 +100,13 @@ def test_closed_and_full_outputs(run: Path) -> None:
     assert code == 2
     assert said.splitlines()[-1].startswith("polinfer: No space left on device; make room")
     assert explain(run.with_name("nothing"), shell="2> /dev/full")[0] == 2
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("asked", ["list --json", "list"])
+def test_output_that_does_not_fit_is_said(asked: str, unbuffered: str, tmp_path: Path) -> None:
+    words = f"ulimit -f 1; '{sys.executable}' -m polinfer {asked} > '{tmp_path}/listed'"
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["bash", "-c", words], env=environment, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines()[-1].startswith("polinfer: File too large; let files be larger")

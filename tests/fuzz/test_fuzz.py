@@ -23,12 +23,16 @@ import polinfer.cli.reproduce
 from polinfer.core.errors import PolinferError
 
 from .harness import PLACE, Case, keep, kept_cases, try_case
-from .kinds import KINDS, base_files
+from .kinds import KINDS as FIRST
+from .kinds import base_files
 from .mutate import dump, places
+from .strange import STRANGE
 
+KINDS = FIRST | STRANGE
 FAST, SLOW = 300, 10_000
 # Cases that pass every check are computed: with new shapes that means compiling, a second each.
 FAST_OF = {"policy": 100, "table": 150, "map": 60, "gym": 150, "resume": 30}
+FAST_OF |= {"glyph": 30, "sheet": 40, "archive": 40, "place": 40, "option": 30, "combination": 20, "unit": 30}
 SLOW_OF = {"resume": 500}
 MEMORY = 8 << 30
 

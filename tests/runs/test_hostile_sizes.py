@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 import zipfile
 from pathlib import Path
@@ -16,8 +17,11 @@ import polinfer
 from polinfer.core.errors import PolinferError
 from polinfer.core.files import read_regular
 from polinfer.core.strict_json import parse_json
-from polinfer.problems.tabular import load_table
-from polinfer.reproduce.store import read_outcome
+from polinfer.problems.domains.gridworld import parse_map
+from polinfer.problems.tabular.files import load_table, table_from_mapping
+from polinfer.problems.tabular.policy_files import read_policy
+from polinfer.reproduce.store import lock_of, read_outcome
+from polinfer.reproduce.worker import _alone
 from polinfer.runs.lock import hold, release_all
 
 TABLE: dict[str, Any] = {
@@ -57,8 +61,13 @@ def test_a_file_that_claims_gigabytes_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as file:
         file.truncate(60 << 30)  # no block of the disk
-    with pytest.raises(PolinferError, match="60 GiB, and at most 1 are read"):
+    with pytest.raises(PolinferError, match="60 GiB, and at most 1 GiB are read"):
         read_regular(path)
+    path = tmp_path / "map.txt"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(PolinferError, match=r"map\.txt: 1 GiB, and at most 4 MiB are read"):
+        parse_map(path)
 
 
 @pytest.mark.parametrize("name", ["horizon.npy", "horizon"])
@@ -68,6 +77,29 @@ def test_an_archive_with_a_name_twice_is_refused(name: str, tmp_path: Path) -> N
         path = archive(tmp_path / "twice.npz", **{name: 5})
     with pytest.raises(PolinferError, match="the name 'horizon' is there twice"):
         load_table(path)
+
+
+def test_an_archive_of_few_bytes_and_very_many_numbers_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written,
+        written.open("transitions.npy", "w") as file,
+    ):
+        head = {"descr": "|i1", "fortran_order": False, "shape": (100, 10_000, 100)}
+        np.lib.format.write_array_header_1_0(file, head)
+        for _ in range(100):
+            file.write(bytes(1_000_000))
+    assert path.stat().st_size < 1_000_000
+    for read in (load_table, lambda bomb: read_policy(bomb, polinfer.TabularMDP(**TABLE))):
+        with pytest.raises(PolinferError, match=r"100,000,.* numbers would need about 9 GiB"):
+            read(path)
+
+
+@pytest.mark.parametrize("name", ["legal", "prior"])
+def test_actions_that_nothing_names_are_not_numbered(name: str) -> None:
+    said = {"outcomes": [[0, 0, 0, 1, 0]], "num_states": 1, "initial": 0, "horizon": 2, name: [[True]]}
+    with pytest.raises(PolinferError, match="num_actions is 100,000,000, but outcomes name at most 1"):
+        table_from_mapping({**said, "num_actions": 100_000_000})
 
 
 def test_a_link_in_a_run_folder_loses_nothing_elsewhere(tmp_path: Path) -> None:
@@ -82,6 +114,18 @@ def test_a_link_in_a_run_folder_loses_nothing_elsewhere(tmp_path: Path) -> None:
     finally:
         release_all()
     assert (elsewhere / ".mine.part").exists()
+
+
+def test_what_stands_for_the_lock_of_a_unit_is_neither_emptied_nor_waited_for(tmp_path: Path) -> None:
+    linked, piped = tmp_path / "linked", tmp_path / "piped"
+    (tmp_path / "mine").write_text("precious")
+    lock_of(linked).symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match="symbolic links"), _alone(linked):
+        pass
+    assert (tmp_path / "mine").read_text() == "precious"
+    os.mkfifo(lock_of(piped))
+    with _alone(piped):
+        assert piped.is_dir()
 
 
 def test_an_explored_table_that_is_a_link_is_refused(tmp_path: Path) -> None:

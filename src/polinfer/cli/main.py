@@ -22,8 +22,11 @@ from polinfer.runs.lock import release_all
 
 _LONGEST = 900  # letters of a complaint
 
+_MAKE_ROOM = "; make room, then run it again (a method that resumes goes on with --resume)"
 _REMEDIES = {
-    errno.ENOSPC: "; make room, then run it again (a method that resumes goes on with --resume)",
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EFBIG: "; let files be larger (ulimit -f), then run it again",
     errno.ENOENT: "; go to a folder that is there, or name one (--out)",
     errno.EROFS: "; name a folder that can be written to (--out)",
     errno.EACCES: "; name a folder that can be written to (--out)",
@@ -92,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         where = f" ({error.filename})" if error.filename else ""
         _complain(f"{error.strerror or error}{where}{_REMEDIES.get(error.errno or 0, '')}")
+        _give_up_output()
         return 2
     except KeyboardInterrupt:
         remarks().print("polinfer: stopped")
@@ -115,6 +119,14 @@ def _complain(sentence: str) -> None:
     # Where even that cannot be written (2> /dev/full) the exit code has to say it.
     with contextlib.suppress(OSError):
         remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)
+
+
+def _give_up_output() -> None:
+    """Let go of output that cannot be written: Python would try at its end and exit with its own code."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop_output(sys.stdout)
 
 
 def _check_platform() -> None:

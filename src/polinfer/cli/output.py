@@ -50,6 +50,11 @@ def print_anywhere() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.RawIOBase):
+        # Python -u: what a disk has no room for would be lost without an error.
+        whole = io.BufferedWriter(out.buffer)
+        sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="polinfer.plain")

@@ -109,9 +109,7 @@ def read_regular(path: str | Path, *, inside: bool = False, most: int = MOST_TEX
             what = "a folder" if stat.S_ISDIR(kind) else "a pipe or a device"
             raise PolinferError(f"{path}: {what}, not a file")
         if found.st_size > most:
-            raise PolinferError(
-                f"{path}: {found.st_size / 2**30:,.0f} GiB, and at most {most / 2**30:.0f} are read"
-            )
+            raise PolinferError(f"{path}: {_size(found.st_size)}, and at most {_size(most)} are read")
         return path.read_bytes()
     except FileNotFoundError:
         raise PolinferError(f"{path}: no such file") from None
@@ -120,6 +118,10 @@ def read_regular(path: str | Path, *, inside: bool = False, most: int = MOST_TEX
             raise
         why = getattr(error, "strerror", None) or str(error)
         raise PolinferError(f"{path}: cannot be read ({shorten(why)})") from None
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:,.0f} GiB" if count >= 1 << 30 else f"{count / 2**20:,.0f} MiB"
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -169,14 +169,16 @@ def _infer(
 def _alone(scratch: Path) -> Iterator[None]:
     """Hold a unit's folder; a worker that outlived its owner may need a moment to let go of it."""
     scratch.parent.mkdir(parents=True, exist_ok=True)
-    with lock_of(scratch).open("w") as file:
+    # Nothing is written: what somebody put in its place is neither followed, emptied nor waited for.
+    file = os.open(lock_of(scratch), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    try:
         fcntl.flock(file, fcntl.LOCK_EX)
         scratch.mkdir(exist_ok=True)
         remove_parts(scratch)
-        try:
-            yield
-        finally:
-            release_all()
+        yield
+    finally:
+        release_all()
+        os.close(file)
 
 
 def _leave_if_orphaned(owner: int | None) -> None:

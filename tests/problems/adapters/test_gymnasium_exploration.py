@@ -380,6 +380,9 @@ def test_a_class_by_its_file(own, capsys):
         polinfer.make("nothing.py:Coin")
     with pytest.raises(DomainError, match="cannot be made with fortune"):
         polinfer.make("own.py:Coin", fortune=1)
+    (own / "torn.py").write_text("class Torn:\n    def __init__(self):\n        self.deck = {}['cards']\n")
+    with pytest.raises(DomainError, match=r"torn\.py:Torn cannot be made \(KeyError: 'cards'\)"):
+        polinfer.make("torn.py:Torn")
 
 
 def test_a_jax_class_without_outcomes(own):

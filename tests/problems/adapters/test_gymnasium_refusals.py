@@ -142,6 +142,18 @@ def test_refused_environments(env, complaint):
         polinfer.from_gymnasium(env(), horizon=9)
 
 
+@pytest.mark.parametrize("what", ["action_space", "observation_space"])
+def test_an_environment_without_a_space_is_refused_by_its_name(what):
+    class Bare(gymnasium.Env):
+        """Sets one space and forgets the other."""
+
+    bare = Bare()
+    for space in {"action_space", "observation_space"} - {what}:
+        setattr(bare, space, spaces.Discrete(2))
+    with pytest.raises(DomainError, match=f"Bare has no {what}"):
+        polinfer.from_gymnasium(bare, horizon=2)
+
+
 def test_without_gymnasium_there_is_a_sentence(monkeypatch):
     env = Walk()
     monkeypatch.setitem(sys.modules, "gymnasium", None)

@@ -267,10 +267,11 @@ def test_one_line_and_one_cell_are_maps():
     assert polinfer.make("gridworld", map="S.  \r\n.G\r\n").rows == ("S.", ".G")
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_a_map_may_be_a_file(tmp_path, ending):
+def test_a_map_may_be_a_file(tmp_path, ending, mark):
     path = tmp_path / "map.txt"
-    path.write_bytes(ending.join(["S.G", ".W.", ""]).encode())
+    path.write_bytes((mark + ending.join(["S.G", ".W.", ""])).encode())
     mdp = polinfer.make("gridworld", map=str(path))
     assert mdp.rows == ("S.G", ".W.")
     assert mdp == polinfer.make("gridworld", map="S.G\n.W.")

@@ -12,7 +12,7 @@ import scipy.stats
 
 import polinfer
 from polinfer.analysis.table_error import table_error
-from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.core.errors import CostError, PolinferError, TooLargeError
 from polinfer.core.protocol import Transition
 from polinfer.problems.tabular.exploration import NotMarkovError
 from polinfer.problems.tabular.exploration.influence import influence
@@ -292,6 +292,11 @@ class Endless(Walk):
 def test_too_many_states_tell_the_count_and_the_remedy():
     with pytest.raises(TooLargeError, match=r"more than 50 states: \d+ found after expanding .* identity="):
         polinfer.tabulate(Endless(), 50, draws=4)
+
+
+def test_draws_for_more_than_a_day_are_refused_before_the_first():
+    with pytest.raises(CostError, match=r"4,000,000,000 draws of the first state would take about .* days"):
+        polinfer.tabulate(Endless(), draws=1_000_000_000)
 
 
 def test_states_that_cannot_be_hashed_tell_the_remedy():

@@ -55,6 +55,9 @@ def convert(
     if horizon is None and limit is None:
         raise DomainError(f"{name} has no limit on the steps of an episode; pass horizon= (--horizon)")
     steps = check_at_least("horizon", limit if horizon is None else horizon, 1)  # type: ignore[arg-type]
+    for what in ("action_space", "observation_space"):
+        if not hasattr(env, what):
+            raise DomainError(f"{name} has no {what}; an environment sets it where it is made")
     read_actions(name, env.action_space)  # before observations: nothing mends actions of the wrong kind
     told = [what for what in ("abstraction", "edges", "bins", "identity") if getattr(asked, what) is not None]
     if len(told) > 1:

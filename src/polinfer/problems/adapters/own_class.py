@@ -55,6 +55,8 @@ def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **opti
         raise DomainError(
             f"{address} cannot be made with {', '.join(own) or 'no options'}: {error}"
         ) from error
+    except Exception as error:
+        raise DomainError(f"{address} cannot be made ({type(error).__name__}: {error})") from error
     if not isinstance(made, gymnasium.Env | FuncEnv):
         if wrappers:
             raise DomainError(f"{address} is no Gymnasium environment, so wrappers do not go around it")

@@ -56,6 +56,7 @@ CELL_COLOURS = {
     "#": "#434b56",
 }
 _MAX_CELLS = 1 << 20
+_MOST_BYTES = 4 * _MAX_CELLS  # of a map file
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,8 @@ def parse_map(map: str | Path) -> tuple[str, ...]:
         if "\0" in map or not os.path.exists(map[:4096]):
             raise DomainError(f"map {shown} is neither a file nor a map (letters {_LETTERS})")
         try:
-            text = read_regular(map).decode("utf-8")
+            # With or without the mark that some editors write.
+            text = read_regular(map, most=_MOST_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise DomainError(f"map file {shown} cannot be read as text ({error})") from None
         except PolinferError as error:

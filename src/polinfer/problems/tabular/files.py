@@ -19,6 +19,7 @@ import numpy as np
 
 from polinfer.core.errors import PolinferError, TableError, is_number, is_whole, shorten, suggest
 from polinfer.core.files import MOST_ARRAYS, read_regular, write_atomically
+from polinfer.core.limits import check_bytes
 from polinfer.core.protocol import Ending
 from polinfer.core.strict_json import parse_json
 from polinfer.problems.tabular.rows import OutcomeRows, as_floats, resolve_index
@@ -35,6 +36,8 @@ _KEYS = "state_keys"  # what the states of a simulator are, as Python literals
 _DRAWN = ("draws", "initial_draws", "averaged")  # what probabilities were estimated from
 _DENSE = ("transitions", "rewards")
 _FEW = 1000  # actions that a file may have without an outcome for each
+_READING = 100  # bytes that each number takes while a table is made of it, as a double and in rows
+_SMALL = 1 << 20  # bytes of an array whose header is not looked at first
 _SPARSE = ("outcomes", "num_states", "num_actions")
 
 
@@ -176,7 +179,7 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     content = read_regular(path, most=MOST_ARRAYS)
-    check_archive(content)
+    check_archive(content, path)
     # Opened here: np.load forgets to close what it cannot read.
     with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
@@ -186,18 +189,31 @@ def _read_npz(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
 
 
-def check_archive(content: bytes) -> None:
+def check_archive(content: bytes, path: Path) -> None:
     """Refuse an archive that unpacks to too much, or has a name twice, before it is unpacked."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
         names = Counter(name.removesuffix(".npy") for name in archive.namelist())
-    if size > MOST_ARRAYS:
-        raise ValueError(f"it unpacks to {size / 2**30:.0f} GiB, more than {MOST_ARRAYS / 2**30:.0f}")
+        if size > MOST_ARRAYS:
+            raise ValueError(f"it unpacks to {size / 2**30:.0f} GiB, more than {MOST_ARRAYS / 2**30:.0f}")
+        numbers = sum(_count_numbers(archive, entry) for entry in archive.infolist())
+    check_bytes(f"{path}: reading {numbers:,} numbers", _READING * numbers, "make it smaller")
     for name, times in names.most_common(1):
         if times > 1:
             raise ValueError(f"the name {shorten(repr(name))} is there twice; which one counts?")
+
+
+def _count_numbers(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """Return how many numbers an array has at most: a byte may be one, and becomes a double."""
+    if entry.file_size < _SMALL:
+        return entry.file_size
+    with archive.open(entry) as member:
+        form = np.lib.format
+        old = form.read_magic(member) == (1, 0)
+        _, _, kind = form.read_array_header_1_0(member) if old else form.read_array_header_2_0(member)
+    return entry.file_size // max(1, kind.itemsize)
 
 
 def _read_json(path: Path, constants: list[str]) -> dict[str, Any]:
@@ -228,7 +244,7 @@ def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
             f"num_states is {counts[0]:,}, but outcomes and absorbing name at most {named:,}; every state "
             "has an outcome or is absorbing"
         )
-    if counts[1] > max(len(rows), _FEW) and not {"legal", "prior"} & contents.keys():
+    if counts[1] > max(len(rows), _FEW, *(_width(contents.get(name)) for name in ("legal", "prior"))):
         raise TableError(f"num_actions is {counts[1]:,}, but outcomes name at most {len(rows):,}")
     columns: list[list[Any]] = [[], [], [], [], []]
     for number, row in enumerate(rows):
@@ -256,6 +272,14 @@ def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
         counts[0],
         counts[1],
     )
+
+
+def _width(matrix: Any) -> int:
+    """Return the length of the first row of what may be a matrix; 0 for anything else."""
+    if isinstance(matrix, np.ndarray):
+        return int(matrix.shape[1]) if matrix.ndim == 2 else 0
+    first = matrix[0] if isinstance(matrix, list | tuple) and matrix else None
+    return len(first) if isinstance(first, list | tuple) else 0
 
 
 def _endings(contents: Mapping[str, Any]) -> dict[str, Any]:

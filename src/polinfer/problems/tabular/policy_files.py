@@ -149,7 +149,7 @@ def _index(what: str, key: Any, names: tuple[str, ...]) -> int:
 
 def _read_array(path: Path) -> Any:
     content = read_regular(path, most=MOST_ARRAYS)
-    check_archive(content)
+    check_archive(content, path)
     with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
@@ -170,11 +170,18 @@ def _read_json(path: Path) -> Any:
 
 def _read_csv(path: Path) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    with io.StringIO(read_regular(path).decode("utf-8"), newline="") as file:
+    # Spreadsheets begin their files with a mark of the encoding.
+    with io.StringIO(read_regular(path).decode("utf-8-sig"), newline="") as file:
         rows = csv.DictReader(file)
-        if not {"state", "action"} <= set(rows.fieldnames or ()):
+        names = rows.fieldnames or ()
+        if not {"state", "action"} <= set(names):
             raise TableError("needs the columns state and action, and probability where it is stochastic")
+        for name in ("state", "action", "probability"):
+            if names.count(name) > 1:
+                raise TableError(f"the column {name} is there twice; which one counts?")
         for number, row in enumerate(rows, start=2):
+            if None in row:
+                raise TableError(f"line {number} has more cells than there are columns, {len(names)}")
             state, action, share = row["state"], row["action"], row.get("probability") or "1"
             if action in found.setdefault(state, {}):
                 raise TableError(f"line {number}: action {action!r} of state {state!r} is given twice")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import TooLargeError
+from polinfer.core.limits import DAY, check_seconds
 from polinfer.core.progress import Progress, Report
 from polinfer.problems.tabular.exploration.counts import (
     Drawn,
@@ -28,6 +29,7 @@ _ROUNDS = 2  # in which the others are given out
 _EVEN = 0.1  # of those, for every pair alike
 _STARTS = 4  # times the draws of a pair: draws of the first state
 _LEAST = 8
+_DRAWS_A_SECOND = {True: 1e6, False: 2e4}  # of a compiled problem, and of one in plain Python
 _SCREEN = 6  # least draws by which two representatives of a state are compared
 _MANY = 32  # representatives from which on one or two draws of each are enough to average over them
 _CHECKS = (32, 256, 2048)  # numbers of states after which is looked whether they are Markov
@@ -53,7 +55,14 @@ class _Search:
         self.averaging = False  # whether states that look alike were seen to behave differently
 
     def run(self) -> TabularMDP:
-        starts = self.source.start(_STARTS * self.draws)
+        first = _STARTS * self.draws
+        check_seconds(
+            f"{first:,} draws of the first state",
+            first / _DRAWS_A_SECOND[self.source.compiled],
+            "choose fewer (--draws)",
+            DAY,
+        )
+        starts = self.source.start(first)
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
         self._check(range(len(self.source)))
         if self.averaging and isinstance(self.source, Playing):
