@@ -51,7 +51,8 @@ def print_anywhere() -> None:
         if getattr(sys, name) is None:  # closed by whoever started this
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     out = sys.stdout
-    if isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.RawIOBase):
+    own = out is sys.__stdout__  # not what a test or a notebook has put in its place
+    if own and isinstance(out, io.TextIOWrapper) and isinstance(out.buffer, io.RawIOBase):
         # Python -u: what a disk has no room for would be lost without an error.
         whole = io.BufferedWriter(out.buffer)
         sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, line_buffering=True)
