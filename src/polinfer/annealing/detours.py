@@ -31,12 +31,11 @@ _WORK = 500_000_000  # multiplications that one round of optimising may take
 
 
 class Way(NamedTuple):
-    """A policy, and where it parts from the one that it was found from."""
+    """A policy, and what optimisation was denied when it found it."""
 
     policy: NDArray[np.int16]  # [N]
     visits: Floats  # [N]
-    forbidden: NDArray[np.bool_]  # [N, A] choices that optimisation was denied
-    slot: int  # where both come and part
+    forbidden: NDArray[np.bool_]  # [N, A]
 
 
 def detour(
@@ -50,16 +49,19 @@ def detour(
 ) -> Floats | None:
     """Return a start around a way that holds more of the evidence than was found so far, if there is one.
 
-    What policies hold that part from the best of `known` ``[N, K]`` by the choice of a way is estimated by
-    importance sampling, which hardly ever finds too much; `taken` ``[N, A]`` is their share so far.
+    Ways are those beside the best policy of `known` ``[N, K]``.  Of the choices of a way the one is looked at
+    that policies so far made least, with the shares `taken` ``[N, A]``; what policies that make it hold is
+    estimated by importance sampling around the way, which hardly ever finds too much.
     """
     most, chosen = log_evidence - WORTH, None
     for count, way in enumerate(find_ways(ensemble, known)):
         start = around(ensemble, way.policy, elsewhere)
         drawn, reached, log_weight = weighted(ensemble, fold(key, count), start)
-        action = way.policy[way.slot]
-        found = _surely(np.where((drawn[way.slot] == action) & reached[way.slot], log_weight, -np.inf))
-        share = max(float(taken[way.slot, action]), 0.5 / log_weight.size)
+        made = np.where(way.visits > 0, taken[np.arange(len(taken)), way.policy], np.inf)
+        slot = int(np.argmin(made))
+        own = (drawn[slot] == way.policy[slot]) & reached[slot]
+        found = _surely(np.where(own, log_weight, -np.inf))
+        share = max(float(made[slot]), 0.5 / log_weight.size)
         if found > max(most, log_evidence + np.log(share) + _FEWER):
             most, chosen = found, start
     return chosen
@@ -69,7 +71,7 @@ def find_ways(ensemble: Ensemble, known: NDArray[np.int16]) -> list[Way]:
     """Return ways that have little in common with one another and the best policy of `known` ``[N, K]``."""
     returns, visits = ensemble.evaluate(known)
     best = int(np.argmax(returns))
-    frontier = [Way(known[:, best], visits[:, best], ~ensemble.problem.legal, 0)]
+    frontier = [Way(known[:, best], visits[:, best], ~ensemble.problem.legal)]
     seen, found = list(frontier), []
     for _ in range(_DEPTH):
         further: list[Way] = []
@@ -104,9 +106,7 @@ def _detours(ensemble: Ensemble, base: Way) -> Iterator[Way]:
         policy, own = policies[stage[each], :, each], visits[:, stage[each], each]
         forbidden = base.forbidden.copy()
         forbidden[slots[each], base.policy[slots[each]]] = True
-        both = np.minimum(own, base.visits) * (policy != base.policy)
-        if both.any():
-            yield Way(policy, own, forbidden, int(np.argmax(both)))
+        yield Way(policy, own, forbidden)
 
 
 def forbid_each(problem: Problem, base: Way) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
