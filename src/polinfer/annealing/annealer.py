@@ -55,7 +55,8 @@ _FRESH = 0.05  # share of the reference measure in what a population that is tak
 _CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
 _SOME = 3.2e10  # likewise, where a block of moves is more than that
 _LEAST_MOVES = 4
-_DEAR = 1e10  # multiplications in a move, from which on no round is spent on what is unlikely to be needed
+_LONG = 2e9  # multiplications in a move, from which on a pilot that is hardly needed is left out
+_DEAR = 1e10  # likewise, from which on detours are not looked for
 
 
 class WayBack(NamedTuple):
@@ -121,7 +122,7 @@ class Annealer:
         work = max(self.ensemble.work, 1)
         fewest = np.clip(_SOME / work, _LEAST_MOVES, _BLOCK)
         self.least = int(np.clip(_CHEAP / work, fewest, _MOST_MOVES // 2))
-        self.dear = work >= _DEAR
+        self.long, self.dear = work >= _LONG, work >= _DEAR
         self.most_at_once = max(1, int(_AT_ONCE / work))
         self.seed, self.key = seed, make_key(seed)
         self.codes = class_codes(*problem.gain.shape)
@@ -398,7 +399,7 @@ class Annealer:
     def _conclude(self, state: State) -> State:
         """End the run, go back before it ends, or begin another round."""
         config, number = self.config, len(state.round_steps)
-        if self.dear and number == 0 and len(state.ladder) == 2:
+        if self.long and number == 0 and len(state.ladder) == 2:
             # Policies of the start weigh about the same: it is the posterior, nearly.
             state = state._replace(pilots=1)
         pilots = 0 if state.taken_over else state.pilots
