@@ -27,6 +27,7 @@ from polinfer.problems.tabular import TabularMDP
 from polinfer.runs.folder import load
 
 _KEPT = 8  # posteriors
+_NICE = 10  # the page goes before what it waits for
 _TIME_LIMIT = 0.7 * MAX_SECONDS  # of one inference, which then ends its step
 
 
@@ -57,6 +58,8 @@ class CancelledError(Exception):
 
 def work(pipe: Connection, latest_cancelled: Any, cache: str) -> None:
     """Serve `pipe` until it closes; tasks up to number `latest_cancelled` stop at their next report."""
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         # A worker that takes the place of another has its compiled programs.
         jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]
