@@ -164,6 +164,7 @@ def _coarser(config: TemperedConfig) -> TemperedConfig:
     """Return the settings of a run that only has to tell distances of 0.03 from smaller ones."""
     return replace(
         config,
+        islands=max(2, config.islands // 2),
         tolerance=max(config.tolerance, TRUSTED / 3),
         evidence_tolerance=max(config.evidence_tolerance, 0.1),
         replicas=1,

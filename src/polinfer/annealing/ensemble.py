@@ -29,7 +29,8 @@ from polinfer.exact.solution import Floats
 _LARGEST = 1 << 25  # entries of the population's adjoints
 _LONGEST = 2e10  # multiplications in one move of the population: some seconds
 _DOUBLE_FROM = 500.0  # largest |scale J|, from which on passes run in double precision
-_GROUPS = 4  # of islands, that may be moved side by side
+_USUAL = 8  # islands that what fits is for
+_GROUPS = (4, 3, 2)  # of two islands each or more, that may be moved side by side
 _GROUP_STREAM = 0x5EED
 _PROPOSING = 40  # multiplications per entry that a proposal costs, about
 
@@ -44,21 +45,21 @@ class Ensemble:
         steps = 1 if problem.width else problem.horizon
         alone = size * actions * (outcomes * steps + _PROPOSING)
         fits = min(_LARGEST // max(1, size * actions), int(_LONGEST / max(alone, 1)))
-        self.count = config.islands * min(config.policies, max(2, fits // config.islands))
+        # Half the islands are half the work, also of a problem on which fewer policies fit.
+        self.count = config.islands * min(config.policies, max(2, fits // max(config.islands, _USUAL)))
         self.work = alone * self.count  # multiplications in a move of all
         large = scale * _largest_return(problem, _DOUBLE_FROM / scale) > _DOUBLE_FROM
         self.dtype = np.float64 if large else np.float32
         with jax.enable_x64(True):
             self.rows = make_rows(problem, self.dtype)
-        # Not by the number of cores: the same seed gives the same bits on every machine.
-        self.groups = math.gcd(config.islands, _GROUPS)
-        shape = Shape.of(problem, self.count, config.islands, np.dtype(self.dtype).itemsize)
-        self.kernels = compile_kernels(shape, self.groups)
+        self.groups = _group_count(config.islands)
+        each = self.count // self.groups, config.islands // self.groups
+        self.kernels = compile_kernels(Shape.of(problem, *each, np.dtype(self.dtype).itemsize))
 
     def draw(self, key: Array, start: Floats) -> Array:
         """Draw all policies ``[N, P]`` from a start ``[N, A]``."""
         with jax.enable_x64(True):
-            return cast(Array, self.kernels.draw(key, self._log(start)))
+            return cast(Array, self.kernels.draw(key, self._log(start), self.count))
 
     def evaluate(self, policy: NDArray[np.int16]) -> tuple[Floats, Floats]:
         """Return ``J`` ``[P]`` and the expected visits ``[N, P]`` of some policies."""
@@ -119,6 +120,11 @@ class Ensemble:
     def _log(self, policy: Floats) -> Array:
         with np.errstate(divide="ignore"):
             return jnp.asarray(np.log(np.where(self.problem.legal, policy, 0.0)).astype(np.float64))
+
+
+def _group_count(islands: int) -> int:
+    """Return how many groups to make; not by the number of cores: the bits are the same on every machine."""
+    return next((groups for groups in _GROUPS if islands % (2 * groups) == 0), math.gcd(islands, 2))
 
 
 def _largest_return(problem: Problem, enough: float) -> float:

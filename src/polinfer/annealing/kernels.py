@@ -15,7 +15,6 @@ from polinfer.annealing.moves import columns_of, draw_actions
 from polinfer.annealing.noise import uniform
 from polinfer.annealing.passes import make_evaluate, with_returns
 from polinfer.annealing.problem import Problem
-from polinfer.annealing.rows import Evaluate
 from polinfer.annealing.stage import make_stage
 
 
@@ -29,7 +28,7 @@ class Kernels(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What compiled code depends on."""
+    """What the compiled code of one group of islands depends on."""
 
     size: int
     actions: int
@@ -47,21 +46,19 @@ class Shape(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def compile_kernels(shape: Shape, groups: int) -> Kernels:
+def compile_kernels(shape: Shape) -> Kernels:
     """Return the compiled functions; evaluation and stage take one group of islands at a time."""
+    evaluate = make_evaluate(
+        shape.size, shape.actions, shape.width, shape.horizon, shape.policies, shape.itemsize
+    )
 
-    def passes(policies: int) -> Evaluate:
-        return make_evaluate(shape.size, shape.actions, shape.width, shape.horizon, policies, shape.itemsize)
-
-    moved = with_returns(passes(shape.policies // groups))
-
-    def draw(key: Array, log_start: Array) -> Array:
-        chance = uniform(key, (shape.size, shape.policies))
+    def draw(key: Array, log_start: Array, count: int) -> Array:
+        chance = uniform(key, (shape.size, count))
         return draw_actions(chance, columns_of(jnp.exp(log_start), jnp.float32), jnp.int16)
 
     return Kernels(
-        evaluate=jax.jit(passes(shape.policies // groups)),
-        stage=jax.jit(make_stage(moved, shape.islands // groups, shape.width)),
+        evaluate=jax.jit(evaluate),
+        stage=jax.jit(make_stage(with_returns(evaluate), shape.islands, shape.width)),
         log_weights=jax.jit(log_weights),
-        draw=jax.jit(draw),
+        draw=jax.jit(draw, static_argnames="count"),
     )
