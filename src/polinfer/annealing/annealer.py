@@ -31,6 +31,7 @@ from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.detours import detour
 from polinfer.annealing.ensemble import Ensemble
+from polinfer.annealing.moves import Walkers
 from polinfer.annealing.noise import fold, make_key, uniform
 from polinfer.annealing.problem import Problem
 from polinfer.annealing.refit import refit
@@ -47,6 +48,8 @@ _AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
 _BLOCK = 16  # moves between looks at the precision
 _MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
 _PILOT = 64  # moves at the end of a round before the first refit, at most
+_PILOT_ESS = 0.5  # what a step of such a round leaves where moves are felt
+_NOTICED = 5e8  # multiplications in a move, from which on such rounds take half the moves
 _BACK_STREAM = 0xBAC4
 _AROUND_STREAM = 0xA40D
 _DETOUR_STREAM = 0xDE70
@@ -123,6 +126,7 @@ class Annealer:
         fewest = np.clip(_SOME / work, _LEAST_MOVES, _BLOCK)
         self.least = int(np.clip(_CHEAP / work, fewest, _MOST_MOVES // 2))
         self.long, self.dear = work >= _LONG, work >= _DEAR
+        self.hurried = work >= _NOTICED
         self.most_at_once = max(1, int(_AT_ONCE / work))
         self.seed, self.key = seed, make_key(seed)
         self.codes = class_codes(*problem.gain.shape)
@@ -273,18 +277,20 @@ class Annealer:
     def _own_key(self, calls: int) -> Array:
         return fold(jnp.asarray(self.key), calls)
 
-    def _move(self, key: Array, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
+    def _move(
+        self, key: Array, state: State, walkers: Walkers, inverse: float, moves: int, adapt: float = 0.0
+    ) -> Stage:
         """Move policies at a place of this round's ladder."""
         scale = state.origin + inverse * (self.scale - state.origin) if state.origin else self.scale
         target = self.ensemble.target(state.start, 1.0 if state.origin else inverse, scale)
-        return self.ensemble.move(key, policy, target, moves, state.log_size, adapt)
+        return self.ensemble.move(key, walkers, target, moves, state.log_size, adapt)
 
-    def _slopes(self, state: State, stage: Stage) -> Floats:
+    def _slopes(self, state: State, walkers: Walkers) -> Floats:
         """Return the log weights ``[I, P]`` that policies get from the whole ladder."""
         if state.origin:
-            slopes = (self.scale - state.origin) * np.asarray(stage.walkers.evaluation.returns, np.float64)
+            slopes = (self.scale - state.origin) * np.asarray(walkers.evaluation.returns, np.float64)
         else:
-            slopes = self.ensemble.log_weights(stage.walkers, state.start)
+            slopes = self.ensemble.log_weights(walkers, state.start)
         return slopes.reshape(self.config.islands, -1)
 
     def _begin(self, state: State) -> State:
@@ -303,17 +309,29 @@ class Annealer:
     def _most_rounds(self, state: State) -> int:
         return self.config.rounds + state.pilots - self.pilots
 
+    def _is_pilot(self, state: State) -> bool:
+        """Whether this round only shows where to start from."""
+        pilots = 0 if state.taken_over else state.pilots
+        return len(state.round_steps) < min(pilots, self._most_rounds(state) - 1)
+
+    def _pace(self, state: State) -> tuple[int, float]:
+        """Return the moves after a step of the ladder, and the effective share of policies that it leaves."""
+        if self.hurried and self._is_pilot(state):
+            return max(1, state.moves // 2), min(self.config.ess, _PILOT_ESS)
+        return state.moves, self.config.ess
+
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
         islands = self.config.islands
-        here = self._move(self._own_key(state.calls), state, state.policy, state.inverse, 0, 0.0)
+        here = self.ensemble.meet(state.policy)
         log_weight = self._slopes(state, here)
-        step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
+        moves, ess = self._pace(state)
+        step = longest_step(log_weight, 1.0 - state.inverse, ess)
         chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
         log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
         key = self._own_key(state.calls + 2)
-        moved = self._move(key, state, state.policy[:, picked], chosen, state.moves, 0.3)
+        moved = self._move(key, state, self.ensemble.picked(here, picked), chosen, moves, 0.3)
         return self._record(state, moved)._replace(
             policy=np.asarray(moved.walkers.policy),
             inverse=chosen,
@@ -347,7 +365,8 @@ class Annealer:
 
     def _add_moves(self, state: State, moves: int) -> State:
         """Move at the end of the ladder, and add up what the policies say."""
-        stage = self._move(self._own_key(state.calls), state, state.policy, 1.0, moves, 0.0)
+        here = self.ensemble.meet(state.policy)
+        stage = self._move(self._own_key(state.calls), state, here, 1.0, moves)
         sums = Sums(
             *(old + np.asarray(new, np.float64) for old, new in zip(state.sums, stage.sums, strict=True))
         )
@@ -363,17 +382,15 @@ class Annealer:
         block = max(_BLOCK, int(state.sums.moves) // 4)
         state = self._add_moves(state, max(1, min(block, self.most_at_once)))
         config = self.config
-        number = len(state.round_steps)
         summed = float(state.sums.moves)
         own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
-        most = _MOST_MOVES * state.moves // config.moves
-        pilots = 0 if state.taken_over else state.pilots
-        if number < min(pilots, self._most_rounds(state) - 1):
-            # Rounds that only show where to start from.
-            over = own.distance <= 4 * config.tolerance or summed >= _PILOT
+        if self._is_pilot(state):
+            most = _PILOT // 2 if self.hurried else _PILOT
+            over = own.distance <= 4 * config.tolerance or summed >= most
         else:
             near = min(whole.distance, own.distance) <= config.tolerance
+            most = _MOST_MOVES * state.moves // config.moves
             over = (near and summed >= self.least) or summed >= most
         return self._conclude(state) if over else state
 
@@ -383,16 +400,17 @@ class Annealer:
         high, low = state.ladder[place], state.ladder[place - 1]
         # Keys of their own: the answer is the same with and without the way back.
         key = fold(fold(self._own_key(state.calls), _BACK_STREAM), place)
-        above = self._slopes(state, self._move(key, state, policy, high, 0, 0.0))
+        here = self.ensemble.meet(policy)
+        above = self._slopes(state, here)
         if place == 1:  # the start itself can be drawn from
-            drawn = self.ensemble.draw(fold(key, 1), state.start)
-            moved = self._move(fold(key, 2), state, drawn, low, 0, 0.0)
+            moved = self.ensemble.meet(np.asarray(self.ensemble.draw(fold(key, 1), state.start)))
         else:
             draws = np.asarray(uniform(fold(key, 1), (islands,)), np.float64)
             _, picked = resample((low - high) * above, draws)
-            moved = self._move(fold(key, 2), state, policy[:, picked], low, state.moves, 0.0)
+            picks = self.ensemble.picked(here, picked)
+            moved = self._move(fold(key, 2), state, picks, low, state.moves).walkers
         log_ratio = bennett((high - low) * self._slopes(state, moved), (high - low) * above)
-        kept = np.asarray(moved.walkers.policy) if place > 1 else policy[:, :0]
+        kept = np.asarray(moved.policy) if place > 1 else policy[:, :0]
         back = state._replace(way_back=WayBack(place - 1, kept, log_evidence + log_ratio))
         return back if place > 1 else self._conclude(back)
 

@@ -22,7 +22,7 @@ from polinfer.annealing.moves import Target, Walkers
 from polinfer.annealing.noise import fold
 from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.rows import Evaluation, make_rows
-from polinfer.annealing.stage import Stage, join_stages
+from polinfer.annealing.stage import Order, Stage, join_stages
 from polinfer.core.threads import thread_limit
 from polinfer.exact.solution import Floats
 
@@ -54,6 +54,7 @@ class Ensemble:
             self.rows = make_rows(problem, self.dtype)
         self.groups = _group_count(config.islands)
         each = self.count // self.groups, config.islands // self.groups
+        self._last: Walkers | None = None  # what was evaluated last
         self.kernels = compile_kernels(Shape.of(problem, *each, np.dtype(self.dtype).itemsize))
 
     def draw(self, key: Array, start: Floats) -> Array:
@@ -83,32 +84,69 @@ class Ensemble:
             logs = self._log(start), self._log(self.problem.prior)
             return bridge_target(*logs, jnp.float64(along), jnp.float64(scale))
 
+    def meet(self, policy: Any) -> Walkers:
+        """Evaluate all policies ``[N, P]``; those that were moved or met last are known."""
+        if self._last is not None and policy is self._last.policy:
+            return self._last
+        (size, actions), dtype = self.problem.gain.shape, self.dtype
+        blank = Evaluation(
+            np.zeros(self.count, dtype),
+            np.zeros((size, self.count), dtype),
+            np.zeros((size, actions, self.count), dtype),
+        )
+        target = self.target(self.problem.prior, 1.0, self.scale)  # of no matter
+        key = jnp.zeros(2, jnp.uint32)
+        order = Order(0, 0.0, 0.0, evaluated=False)
+        found = self._run(key, Walkers(policy, blank), target, order).walkers
+        self._last = found._replace(policy=policy)
+        return self._last
+
     def move(
-        self, key: Array, policy: Any, target: Target, moves: int, log_size: float, adapt: float = 0.0
+        self,
+        key: Array,
+        walkers: Walkers,
+        target: Target,
+        moves: int,
+        log_size: float,
+        adapt: float = 0.0,
     ) -> Stage:
-        """Move the groups, side by side where there are cores for it."""
-        key = fold(key, _GROUP_STREAM)
+        """Move policies."""
+        order = Order(moves, log_size, adapt, evaluated=True)
+        stage = self._run(fold(key, _GROUP_STREAM), walkers, target, order)
+        self._last = stage.walkers
+        return stage
+
+    def _run(self, key: Array, walkers: Walkers, target: Target, order: Order) -> Stage:
+        """Run the groups, side by side where there are cores for it."""
         each = self.count // self.groups
 
-        def move(group: int) -> Stage:
+        def run(group: int) -> Stage:
+            own = slice(group * each, (group + 1) * each)
             # Each thread has its own setting of the precision.
             with jax.enable_x64(True):
                 stage = self.kernels.stage(
                     self.rows,
-                    jnp.asarray(policy[:, group * each : (group + 1) * each]),
+                    jax.tree.map(lambda part: jnp.asarray(part[..., own]), walkers),
                     target,
                     fold(key, group),
-                    jnp.int32(moves),
-                    jnp.float32(log_size),
-                    jnp.float32(adapt),
+                    Order(
+                        jnp.int32(order.moves),
+                        jnp.float32(order.log_size),
+                        jnp.float32(order.adapt),
+                        jnp.bool_(order.evaluated),
+                    ),
                 )
                 return cast(Stage, jax.tree.map(np.asarray, stage))
 
         threads = min(self.groups, thread_limit())
         if threads == 1:
-            return join_stages([move(group) for group in range(self.groups)])
+            return join_stages([run(group) for group in range(self.groups)])
         with ThreadPoolExecutor(threads) as pool:
-            return join_stages(list(pool.map(move, range(self.groups))))
+            return join_stages(list(pool.map(run, range(self.groups))))
+
+    def picked(self, walkers: Walkers, places: NDArray[np.integer]) -> Walkers:
+        """Return some of the policies, as often as they are named."""
+        return cast(Walkers, jax.tree.map(lambda part: np.asarray(part)[..., places], walkers))
 
     def log_weights(self, walkers: Walkers, start: Floats) -> Floats:
         """Return the log weights ``[P]`` of policies that were drawn from a start, for the posterior."""
