@@ -18,7 +18,7 @@ scales between them.  Down, and not up: who comes from small scales has never se
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp

@@ -126,8 +126,7 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
 
     def stage(rows: Rows, walkers: Walkers, goal: Target, key: Array, order: Order) -> Stage:
         size, actions = rows.gain.shape
-        policy = walkers.policy
-        count, dtype = policy.shape[1], rows.gain.dtype
+        count, dtype = walkers.policy.shape[1], rows.gain.dtype
         blank = jnp.zeros((size, actions, islands), dtype)
 
         def suggest(
@@ -159,7 +158,7 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             first = number == 0
             exact = ~first & (number % 2 == 0) & goal.normalised if width else jnp.asarray(False)
             tried_policy, conditional = suggest(fold(own, 1), target, exact, kind, before)
-            tried_policy = jnp.where(first, policy, tried_policy)
+            tried_policy = jnp.where(first, walkers.policy, tried_policy)
             tried = Walkers(tried_policy, evaluate(rows, tried_policy))
             ratio = log_acceptance(target, kind, before, tried)
             chance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(ratio), -jnp.inf, ratio), 0.0))
@@ -190,10 +189,9 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             adapted = kind.by_influence & (kind.size == jnp.exp(log_size))
             rate = (chance * adapted).sum() / jnp.maximum(adapted.sum(), 1)
             step = jnp.where(first | exact | (adapted.sum() == 0), 0.0, order.adapt * (rate - _WANTED))
-            best = _better(best, tried)
             log_size = jnp.clip(log_size + step, -7.0, 5.0).astype(jnp.float32)
             sizes = jax.lax.cond(first, lambda: measured(tried.evaluation), lambda: sizes)
-            return after, sums, accepted + weight * chance.mean(), log_size, best, sizes
+            return after, sums, accepted + weight * chance.mean(), log_size, _better(best, tried), sizes
 
         sizes = jax.lax.cond(
             order.evaluated,
@@ -205,11 +203,11 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             _no_sums(size, actions, islands, dtype),
             jnp.zeros((), dtype),
             order.log_size,
-            Best(jnp.asarray(-jnp.inf, dtype), policy[:, 0]),
+            Best(jnp.asarray(-jnp.inf, dtype), walkers.policy[:, 0]),
             sizes,
         )
-        begin = jnp.where(order.evaluated, 1, 0)
-        walkers, sums, accepted, log_size, best, _ = jax.lax.fori_loop(begin, order.moves + 1, one, carry)
+        turns = jnp.where(order.evaluated, 1, 0), order.moves + 1
+        walkers, sums, accepted, log_size, best, _ = jax.lax.fori_loop(*turns, one, carry)
         return Stage(walkers, sums, accepted / jnp.maximum(sums.moves, 1.0), log_size, best)
 
     return stage
