@@ -89,11 +89,8 @@ class Ensemble:
         if self._last is not None and policy is self._last.policy:
             return self._last
         (size, actions), dtype = self.problem.gain.shape, self.dtype
-        blank = Evaluation(
-            np.zeros(self.count, dtype),
-            np.zeros((size, self.count), dtype),
-            np.zeros((size, actions, self.count), dtype),
-        )
+        shapes = (self.count,), (size, self.count), (size, actions, self.count)
+        blank = Evaluation(*(cast(Array, np.zeros(shape, dtype)) for shape in shapes))
         target = self.target(self.problem.prior, 1.0, self.scale)  # of no matter
         key = jnp.zeros(2, jnp.uint32)
         order = Order(0, 0.0, 0.0, evaluated=False)
