@@ -18,7 +18,6 @@ scales between them.  Down, and not up: who comes from small scales has never se
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +29,7 @@ from polinfer.annealing.bridge import bennett, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.detours import detour
+from polinfer.annealing.effort import BLOCK, MOST_MOVES, Effort
 from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.moves import Walkers
 from polinfer.annealing.noise import fold, make_key, uniform
@@ -39,73 +39,17 @@ from polinfer.annealing.rounds import Estimate, Rounds, chosen_share, estimate
 from polinfer.annealing.softstart import mixed
 from polinfer.annealing.stage import Stage, Sums
 from polinfer.annealing.starts import SOFT_ROUNDS, around, overlooked, soft_start
+from polinfer.annealing.state import Population, State, WayBack
 from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
 _HASTY = 4  # moves at the end of a run that is out of time
-_AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
-_BLOCK = 16  # moves between looks at the precision
-_MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
-_PILOT = 64  # moves at the end of a round before the first refit, at most
-_PILOT_ESS = 0.5  # what a step of such a round leaves where moves are felt
-_NOTICED = 5e8  # multiplications in a move, from which on such rounds take half the moves
 _BACK_STREAM = 0xBAC4
 _AROUND_STREAM = 0xA40D
 _DETOUR_STREAM = 0xDE70
 _FURTHER = 3  # pilot rounds at most, around policies that optimisation knows
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
-_CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
-_SOME = 3.2e10  # likewise, where a block of moves is more than that
-_LEAST_MOVES = 4
-_LONG = 2e9  # multiplications in a move, from which on a pilot that is hardly needed is left out
-_DEAR = 1e10  # likewise, from which on detours are not looked for
-
-
-class WayBack(NamedTuple):
-    """Annealing from the posterior back to the start of a round."""
-
-    place: int  # of the ladder, where it is; -1 before it begins
-    policy: NDArray[np.int16]  # [N, P]; [N, 0] before it begins
-    log_evidence: Floats  # [I] as it is found on the way
-
-
-class State(NamedTuple):
-    """A run between two steps: arrays and numbers only."""
-
-    policy: NDArray[np.int16]  # [N, P]
-    start: Floats  # [N, A] q0
-    inverse: float  # b
-    origin: float  # scale that this round's ladder comes from; 0 where it comes from `start`
-    taken_over: bool  # whether the first round did not begin from a start
-    log_evidence: Floats  # [I]
-    log_size: float  # adapted size of moves
-    moves: int  # per step of the ladder
-    pilots: int  # rounds that only show where to start from
-    calls: int  # compiled calls so far; keys are made of it
-    ladder: Floats  # [L] values of `b` that this round came through, from 0
-    way_back: WayBack
-    accepted: float
-    sums: Sums  # over the moves at the end of this round
-    rounds: Rounds  # of the rounds before
-    round_steps: NDArray[np.int64]  # [R] steps that each took
-    round_starts: Floats  # [R, N, A] where each started
-    round_classes: NDArray[np.uint64]  # [R, P] classes of the populations that they ended with
-    members: NDArray[np.uint64]  # [P] classes of the population now
-    classes: Classes
-    best_return: float
-    best_policy: NDArray[np.int16]  # [N]
-    finished: bool
-
-
-class Population(NamedTuple):
-    """Policies at the end of a run, for one at a smaller scale."""
-
-    scale: float
-    policy: NDArray[np.int16]  # [N, P]
-    start: Floats  # [N, A] what choices are drawn from where policies do not come
-    log_evidence: float
-    log_size: float  # adapted size of moves
 
 
 class Annealer:
@@ -122,12 +66,7 @@ class Annealer:
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         self.ensemble = Ensemble(problem, config, scale)
-        work = max(self.ensemble.work, 1)
-        fewest = np.clip(_SOME / work, _LEAST_MOVES, _BLOCK)
-        self.least = int(np.clip(_CHEAP / work, fewest, _MOST_MOVES // 2))
-        self.long, self.dear = work >= _LONG, work >= _DEAR
-        self.hurried = work >= _NOTICED
-        self.most_at_once = max(1, int(_AT_ONCE / work))
+        self.effort = Effort.of(self.ensemble.work)
         self.seed, self.key = seed, make_key(seed)
         self.codes = class_codes(*problem.gain.shape)
         self.pilots = 2 if config.start == "soft" and not problem.width else 1
@@ -316,9 +255,8 @@ class Annealer:
 
     def _pace(self, state: State) -> tuple[int, float]:
         """Return the moves after a step of the ladder, and the effective share of policies that it leaves."""
-        if self.hurried and self._is_pilot(state):
-            return max(1, state.moves // 2), min(self.config.ess, _PILOT_ESS)
-        return state.moves, self.config.ess
+        usual = state.moves, self.config.ess
+        return self.effort.pilot_pace(*usual) if self._is_pilot(state) else usual
 
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
@@ -379,19 +317,18 @@ class Annealer:
 
     def _sample(self, state: State) -> State:
         """Sample some more, and decide whether to go on."""
-        block = max(_BLOCK, int(state.sums.moves) // 4)
-        state = self._add_moves(state, max(1, min(block, self.most_at_once)))
+        block = max(BLOCK, int(state.sums.moves) // 4)
+        state = self._add_moves(state, max(1, min(block, self.effort.at_once)))
         config = self.config
         summed = float(state.sums.moves)
         own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
         if self._is_pilot(state):
-            most = _PILOT // 2 if self.hurried else _PILOT
-            over = own.distance <= 4 * config.tolerance or summed >= most
+            over = own.distance <= 4 * config.tolerance or summed >= self.effort.pilot_moves
         else:
             near = min(whole.distance, own.distance) <= config.tolerance
-            most = _MOST_MOVES * state.moves // config.moves
-            over = (near and summed >= self.least) or summed >= most
+            most = MOST_MOVES * state.moves // config.moves
+            over = (near and summed >= self.effort.least) or summed >= most
         return self._conclude(state) if over else state
 
     def _descend(self, state: State) -> State:
@@ -417,7 +354,7 @@ class Annealer:
     def _conclude(self, state: State) -> State:
         """End the run, go back before it ends, or begin another round."""
         config, number = self.config, len(state.round_steps)
-        if self.long and number == 0 and len(state.ladder) == 2:
+        if self.effort.long and number == 0 and len(state.ladder) == 2:
             # Policies of the start weigh about the same: it is the posterior, nearly.
             state = state._replace(pilots=1)
         pilots = 0 if state.taken_over else state.pilots
@@ -464,7 +401,7 @@ class Annealer:
         if not self.known.shape[1] or further >= _FURTHER:
             return None
         start = self._overlooked(state, log_evidence) if further <= 0 else None
-        return start if start is not None or self.dear else self._detour(state, log_evidence)
+        return start if start is not None or self.effort.dear else self._detour(state, log_evidence)
 
     def _overlooked(self, state: State, log_evidence: float) -> Floats | None:
         key = fold(self._own_key(state.calls), _AROUND_STREAM)
