@@ -54,7 +54,6 @@ class Ensemble:
             self.rows = make_rows(problem, self.dtype)
         self.groups = _group_count(config.islands)
         each = self.count // self.groups, config.islands // self.groups
-        self._last: Walkers | None = None  # what was evaluated last
         self.kernels = compile_kernels(Shape.of(problem, *each, np.dtype(self.dtype).itemsize))
 
     def draw(self, key: Array, start: Floats) -> Array:
@@ -85,18 +84,18 @@ class Ensemble:
             return bridge_target(*logs, jnp.float64(along), jnp.float64(scale))
 
     def meet(self, policy: Any) -> Walkers:
-        """Evaluate all policies ``[N, P]``; those that were moved or met last are known."""
-        if self._last is not None and policy is self._last.policy:
-            return self._last
+        """Evaluate all policies ``[N, P]``.
+
+        A step begins with this and does not keep what the one before it knew: rounding depends on which
+        policies are evaluated together, and a run that is resumed must draw what it would have drawn.
+        """
         (size, actions), dtype = self.problem.gain.shape, self.dtype
         shapes = (self.count,), (size, self.count), (size, actions, self.count)
         blank = Evaluation(*(cast(Array, np.zeros(shape, dtype)) for shape in shapes))
         target = self.target(self.problem.prior, 1.0, self.scale)  # of no matter
         key = jnp.zeros(2, jnp.uint32)
         order = Order(0, 0.0, 0.0, evaluated=False)
-        found = self._run(key, Walkers(policy, blank), target, order).walkers
-        self._last = found._replace(policy=policy)
-        return self._last
+        return self._run(key, Walkers(policy, blank), target, order).walkers
 
     def move(
         self,
@@ -109,9 +108,7 @@ class Ensemble:
     ) -> Stage:
         """Move policies."""
         order = Order(moves, log_size, adapt, evaluated=True)
-        stage = self._run(fold(key, _GROUP_STREAM), walkers, target, order)
-        self._last = stage.walkers
-        return stage
+        return self._run(fold(key, _GROUP_STREAM), walkers, target, order)
 
     def _run(self, key: Array, walkers: Walkers, target: Target, order: Order) -> Stage:
         """Run the groups, side by side where there are cores for it."""
