@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from polinfer.annealing.bridge import bennett, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
-from polinfer.annealing.detours import detour
+from polinfer.annealing.detours import detour, known_start
 from polinfer.annealing.effort import BLOCK, MOST_MOVES, Effort
 from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.moves import Walkers
@@ -75,7 +75,12 @@ class Annealer:
 
     def init(self) -> State:
         """Return the state before the first step."""
-        start = self.problem.prior if self.config.start == "uniform" else soft_start(self.ensemble, self.seed)
+        if self.config.start == "known":
+            start = known_start(self.ensemble, self.known)
+        elif self.config.start == "uniform":
+            start = self.problem.prior
+        else:
+            start = soft_start(self.ensemble, self.seed)
         return self._begin(self._blank(start))
 
     def take_over(self, population: Population) -> State:

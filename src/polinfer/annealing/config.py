@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from polinfer.core.errors import PolinferError, check_at_least, check_finite, is_number
 from polinfer.posterior.config import MethodConfig
 
-Start = Literal["soft", "uniform"]
+Start = Literal["soft", "uniform", "known"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,8 @@ class TemperedConfig(MethodConfig):
     islands: int = 8
     """Independent populations; standard errors are taken over them."""
     start: Start = "soft"
-    """Anneal from the reach-weighted soft policy, or from the uniform one: slower, an independent check."""
+    """Anneal from the reach-weighted soft policy; from the uniform one, or from around the best policies that
+    optimisation knows: both slower, and independent checks."""
     tolerance: float = 0.005
     """Sample until the expected distance of the marginal policy from its limit is below this."""
     evidence_tolerance: float = 0.05
@@ -55,8 +56,8 @@ class TemperedConfig(MethodConfig):
                 raise PolinferError(f"{name} must be above zero, got {getattr(self, name)}")
         if self.ess >= 1:
             raise PolinferError(f"ess must lie between 0 and 1, got {self.ess}")
-        if self.start not in ("soft", "uniform"):
-            raise PolinferError(f"start must be soft or uniform, got {self.start!r}")
+        if self.start not in get_args(Start):
+            raise PolinferError(f"start must be soft, uniform or known, got {self.start!r}")
         if self.time_limit is not None and not check_finite("time_limit", self.time_limit) > 0:
             raise PolinferError(f"time_limit must be above zero seconds, got {self.time_limit}")
 

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.noise import fold
 from polinfer.annealing.problem import Problem, transition_matrix
-from polinfer.annealing.starts import WORTH, around, log_mean, weighted
+from polinfer.annealing.starts import WORTH, around, around_all, log_mean, weighted
 from polinfer.exact.solution import Floats
 
 _DEPTH = 3  # choices in a row that are forbidden
 _EACH = 4  # ways that are followed from one
 _WAYS = 12  # that are looked at
 _COMMON = 0.5  # share of visits that two of them may have in common
+_LESS = 10.0  # nats that a way may earn less than the best policy, to be started from as well
+_FOLLOWED = 4  # policies that such a start is around, at most
 _FEWER = 1.0  # nats by which a way must hold more evidence than was found there
 _MOST_CHOICES = 256
 _WORK = 500_000_000  # multiplications that one round of optimising may take
@@ -65,6 +67,22 @@ def detour(
         if found > max(most, log_evidence + np.log(share) + _FEWER):
             most, chosen = found, start
     return chosen
+
+
+def known_start(ensemble: Ensemble, known: NDArray[np.int16]) -> Floats:
+    """Return a start around the best policy of `known` ``[N, K]`` and the ways that earn about as much.
+
+    It owes nothing to soft values or to draws: where they lean to one of two ways, it takes both.
+    """
+    prior = ensemble.problem.prior
+    if not known.shape[1]:
+        return prior
+    returns, _ = ensemble.evaluate(known)
+    best = int(np.argmax(returns))
+    ways = np.stack([known[:, best], *(way.policy for way in find_ways(ensemble, known))], axis=1)
+    earned, _ = ensemble.evaluate(ways)
+    near = ensemble.scale * (float(returns[best]) - earned) <= _LESS
+    return around_all(ensemble, ways[:, near][:, :_FOLLOWED], prior)
 
 
 def find_ways(ensemble: Ensemble, known: NDArray[np.int16]) -> list[Way]:

@@ -63,6 +63,20 @@ def around(ensemble: Ensemble, policy: NDArray[np.integer], elsewhere: Floats) -
     return start_around(policy, visits, adjoint, elsewhere, ensemble.problem.prior, ensemble.scale)
 
 
+def around_all(ensemble: Ensemble, policies: NDArray[np.int16], elsewhere: Floats) -> Floats:
+    """Return a start around several policies ``[N, K]``: in each state, around those that come there."""
+    found = ensemble.evaluate_group(policies)
+    visits, adjoint = (np.asarray(part, np.float64)[..., : policies.shape[1]] for part in found[1:])
+    prior, scale = ensemble.problem.prior, ensemble.scale
+    starts = [
+        start_around(policies[:, k], visits[:, k], adjoint[..., k], elsewhere, prior, scale)
+        for k in range(policies.shape[1])
+    ]
+    come = np.minimum(visits, 1.0)  # [N, K]
+    several = np.einsum("nk,kna->na", come, np.array(starts)) / np.maximum(come.sum(axis=1), 1e-300)[:, None]
+    return np.where((come > 0).any(axis=1)[:, None], several, elsewhere)
+
+
 def overlooked(
     ensemble: Ensemble,
     known: NDArray[np.int16],
