@@ -100,6 +100,21 @@ def test_the_account_says_how_far_the_answer_is_and_which_scale_would_be_half_wa
     assert "changes the preferences" in told
 
 
+def test_where_mixing_good_policies_costs_the_way_the_account_says_so():
+    found = suggest_scale(polinfer.make("bandit", means=[0.1, 0.8]), 0.8)._replace(share=0.6, wanted=0.9)
+    mixed = scale_record(found._replace(committed_share=0.97))
+    told = advice_sentence(_record(0.6, reward_scale=mixed))
+    assert "60% of the way (90% was asked for). One policy drawn per episode is 97% of the way" in told
+    alike = scale_record(found._replace(committed_share=0.61))
+    assert "drawn per episode" not in advice_sentence(_record(0.6, reward_scale=alike))
+
+
+def test_a_return_on_a_table_of_draws_has_their_error():
+    made = _record(0.5, episodes=0)
+    made["certificate"]["table_error"] = {"return_stderr": 0.25}
+    assert standing_sentence(made).startswith("return 1.500 ± 0.250 for the draws of the table (uniform")
+
+
 def test_trust_beside_a_poor_sample_size_is_explained():
     both = how_sure(_record(0.5, severity="warning"))
     assert both.startswith("trust: it is 0.003 from the enumeration.")

@@ -144,11 +144,86 @@ def test_at_full_size_one_command_is_enough(name, tmp_path, monkeypatch, capsys)
     assert (tmp_path / "run" / "policy.png").stat().st_size > 5_000
 
 
-@pytest.mark.parametrize(
-    ("parameter", "said"), [("", "Still takes no reward_scale"), ("reward_scale", "1 / 0")]
-)
-def test_a_class_that_takes_no_reward_scale_says_what_to_do(parameter, said, tmp_path):
-    body = "raise TypeError('1 / 0')" if parameter else "pass"
-    (tmp_path / "own.py").write_text(f"class Still:\n    def __init__(self, {parameter}):\n        {body}\n")
-    with pytest.raises(polinfer.PolinferError, match=said):
-        polinfer.make(f"{tmp_path / 'own.py'}:Still", reward_scale=2.0)
+STILL = """
+class Still:
+    num_actions, horizon = 2, 3
+
+    def __init__(self{parameter}):
+        {body}
+
+    def init(self, seed):
+        return 0
+
+    def step(self, seed, state, action):
+        return state + 1, 1.5 * action - 1, state == 2
+
+    def legal(self, state):
+        return [True, True]
+"""
+
+
+def own_class(folder, parameter="", body="pass"):
+    (folder / "own.py").write_text(STILL.format(parameter=parameter, body=body))
+    return f"{folder / 'own.py'}:Still"
+
+
+def test_a_class_that_takes_no_reward_scale_is_scaled_for_it(tmp_path):
+    problem = polinfer.make(own_class(tmp_path), reward_scale=2.0, horizon=2)
+    assert [problem.step(0, 0, action).reward for action in (0, 1)] == [-2.0, 1.0]
+    table = polinfer.tabulate(problem)
+    assert table.horizon == 2
+    assert sorted(set(table.reward[table.probability > 0])) == [-2.0, 0.0, 1.0]
+
+
+def test_an_error_inside_of_a_class_is_shown_and_not_mended(tmp_path):
+    address = own_class(tmp_path, ", reward_scale", "raise TypeError('1 / 0')")
+    with pytest.raises(polinfer.PolinferError, match="1 / 0"):
+        polinfer.make(address, reward_scale=2.0)
+
+
+def test_a_jax_problem_is_rescaled_in_simulation_and_in_its_list_of_outcomes():
+    bandit = polinfer.make("bandit", means=[0.1, 0.9])
+    twice = polinfer.rescaled(bandit, reward_scale=2)
+    assert isinstance(twice, polinfer.EnumerableMDP)
+    before, after = polinfer.tabulate(bandit), polinfer.tabulate(twice)
+    assert np.array_equal(after.reward, 2 * before.reward)
+    drone = polinfer.rescaled(Drone(), reward_scale=2, horizon=3)
+    moved = drone.step(jax.random.key(0), jnp.array([2], jnp.int32), jnp.int32(1))
+    assert moved.reward == 2 * Drone().step(jax.random.key(0), jnp.array([2], jnp.int32), jnp.int32(1)).reward
+    assert drone.horizon == 3
+
+
+def test_equal_problems_that_are_rescaled_alike_are_equal():
+    drone = Drone()
+    assert polinfer.rescaled(drone, reward_scale=2) == polinfer.rescaled(drone, reward_scale=2)
+    assert polinfer.rescaled(drone, reward_scale=2) != polinfer.rescaled(drone, reward_scale=3)
+    again = polinfer.rescaled(polinfer.rescaled(drone, reward_scale=2), reward_scale=3)
+    state = jnp.array([2], jnp.int32)
+    plain = drone.step(jax.random.key(0), state, jnp.int32(1)).reward
+    assert again.step(jax.random.key(0), state, jnp.int32(1)).reward == 6 * plain
+
+
+def test_what_rescales_itself_says_so():
+    with pytest.raises(polinfer.PolinferError, match="from_gymnasium"):
+        polinfer.rescaled(Fishing(), reward_scale=2)
+
+
+def test_states_without_names_are_named_by_what_tells_them_apart():
+    assert polinfer.tabulate(Drone(), draws=4).state_names[0] == "1"
+
+
+def test_a_table_knows_its_states_by_the_names_that_it_was_given():
+    table = polinfer.TabularMDP.from_arrays(
+        np.eye(2)[[[1, 0], [0, 1]]],
+        [[0, 1], [2, 0]],
+        layout="SAS",
+        horizon=3,
+        state_names=["home", "office"],
+    )
+    posterior = polinfer.infer(table, "exact")
+    assert (posterior.action_probs("office") == posterior.action_probs(1)).all()
+    assert posterior.predict(["home", "office"], deterministic=True)[0].tolist() == [
+        posterior.predict(place, deterministic=True)[0] for place in (0, 1)
+    ]
+    with pytest.raises(polinfer.PolinferError, match="did you mean 'office'"):
+        posterior.predict("offise")

@@ -49,6 +49,12 @@ class Evaluation(NamedTuple):
     occupancy: Floats | None  # [seeds, S] mean steps in each state of the table; arrivals where terminal
     returns: NDArray[np.float32] | None  # [seeds, episodes]; None where exact
 
+    def __str__(self) -> str:
+        exactly = "exact" if self.episodes == 0 else f"+- {self.stderr.mean():.3f}"
+        success = "" if self.success is None else f", success {self.success.mean():.3f}"
+        quantiles = f"5% and 95% quantiles {self.q05.mean():.3f} and {self.q95.mean():.3f}"
+        return f"return {self.mean.mean():.3f} ({exactly}), {quantiles}{success}"
+
     def _repr_html_(self) -> str:
         return str(viewer().card(self))
 

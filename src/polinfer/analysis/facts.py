@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from polinfer.core.formatting import amount, number, with_error
+from polinfer.core.formatting import amount, effectively, number, with_error
 from polinfer.posterior.estimand import Target
 
 _POSTERIOR = Target.EXP_EXPECTED_RETURN.name.lower()
@@ -56,7 +56,8 @@ def _returns(record: dict[str, Any]) -> Rows:
     returns, seeds = record["return"], record["seeds"]
     spread = f" ± {record['return_std_over_seeds']:.3f} over {seeds} seeds" if seeds > 1 else ""
     executed = "one policy per episode" if record["mode"] == "thompson" else "action drawn at every step"
-    exactly = "exact" if record["episodes"] == 0 else f"{record['episodes']:,} episodes a seed"
+    of = " on the estimated table" if record["certificate"].get("table_error") else ""
+    exactly = f"exact{of}" if record["episodes"] == 0 else f"{record['episodes']:,} episodes a seed"
     rows: Rows = [
         (f"return, {executed} ({exactly})", f"{returns['mean']:.3f}{spread}"),
         ("  standard deviation of an episode's return", number(returns["std"])),
@@ -87,7 +88,7 @@ def _evidence(record: dict[str, Any]) -> Rows:
     return [
         ("log evidence", with_error(evidence, facts["log_evidence_stderr"], 4)),
         ("deterministic policies", amount(facts["policies"])),
-        ("effectively different ones", amount(facts["effective_policies"], 1)),
+        ("effectively different ones", effectively(facts["effective_policies"])),
         (
             "return, one policy drawn per episode",
             with_error(facts["expected_return"], facts["expected_return_stderr"]),

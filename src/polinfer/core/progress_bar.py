@@ -32,6 +32,10 @@ class Pace:
         self.first = self.first or (when, done)
         self.last, self.total = (when, done), total
 
+    def restart(self) -> None:
+        """Forget the reports so far: something else is counted from now on."""
+        self.first, self.last, self.total = None, (0.0, 0.0), 0.0
+
     def left(self, now: float) -> float | None:
         """Return the seconds left, None where nothing is known yet.
 
@@ -111,11 +115,14 @@ def progress_bar(seeds: int = 1, console: Console | None = None) -> Iterator[Rep
         console=shown,
     )
     task = bar.add_task("starting", total=None, state="compiling ...", note="")
-    announced = False
+    announced, unit = False, ""
 
     def report(now: Report) -> None:
-        nonlocal announced
+        nonlocal announced, unit
         when = time.perf_counter()
+        if now.unit != unit:
+            announced, unit = False, now.unit
+            pace.restart()
         pace.add(when, now.done, now.total)
         if now.done < now.total and not bar.live.is_started:
             bar.start()

@@ -25,6 +25,7 @@ from polinfer.core.protocol import (
 )
 from polinfer.problems.tabular.exploration import exploration_of, explore_problem
 from polinfer.problems.tabular.exploration.given import as_problem
+from polinfer.problems.tabular.labels import identity_names
 from polinfer.problems.tabular.rows import OutcomeRows
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -225,6 +226,8 @@ def _assemble(
         options["state_names"] = [
             mdp.state_name(jax.tree.map(lambda x, i=i: x[i], on_host)) for i in range(count)
         ]
+    else:
+        options["state_names"] = identity_names(options["identities"])
     if isinstance(mdp, HasEndings):
         options["endings"] = mdp.endings
         options["ending_of"] = np.where(absorbing, np.asarray(ending, np.int32), -1).astype(np.int32)
