@@ -126,18 +126,22 @@ def _open(choices: dict[str, Any]) -> str:
         for one in choices["toss_ups"][:_NAMED]
     )
     more = f"; {even - _NAMED} more" if even > _NAMED else ""
-    return f"{even} toss-up{'s' if even > 1 else ''} among {most} choices: {named}{more}."
+    return (
+        f"{even} toss-up{'s' if even > 1 else ''}, nearly even or with little to lose, among {most} choices: "
+        f"{named}{more}."
+    )
 
 
 def advice_sentence(record: dict[str, Any]) -> str:
     """Return what is to be said of the reward scale; empty where the answer is well between the ends."""
     chosen, advice, standing = record.get("reward_scale"), record.get("scale_advice"), record.get("standing")
     if chosen is not None:
-        reached = "" if chosen["reached"] else f" ({100 * chosen['wanted']:.0f}% was asked for)"
+        # The search is coarse; how far the answer itself came is said above.
+        nearest = "" if chosen["reached"] else f"; the nearest found is {100 * chosen['share']:.0f}%"
         return (
-            f"{chosen['scale']:g} was chosen: there the policy is about {100 * chosen['share']:.0f}% of the "
-            f"way{reached}.{_mixed(chosen)} Returns are in rewards times {chosen['scale']:g}. It is not a "
-            "setting of the method: it changes the preferences that the rewards express."
+            f"{chosen['scale']:g} was chosen, to come about {100 * chosen['wanted']:.0f}% of the way{nearest}. "
+            f"{_mixed(chosen)}Returns are in rewards times {chosen['scale']:g}. It is not a setting of the "
+            "method: it changes the preferences that the rewards express."
         )
     share = None if standing is None else standing["share"]
     if share is None or FLAT <= share <= PEAKED:
@@ -158,8 +162,8 @@ def _mixed(chosen: dict[str, Any]) -> str:
     if chosen["reached"] or committed - share < _LOST:
         return ""
     return (
-        f" One policy drawn per episode is {100 * committed:.0f}% of the way (--mode thompson): good "
-        "policies go different ways here, and an action drawn at every step mixes them."
+        f"One policy drawn per episode is {100 * committed:.0f}% of the way (--mode thompson): good "
+        "policies go different ways here, and an action drawn at every step mixes them. "
     )
 
 

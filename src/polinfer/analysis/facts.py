@@ -9,6 +9,7 @@ from polinfer.posterior.estimand import Target
 
 _POSTERIOR = Target.EXP_EXPECTED_RETURN.name.lower()
 SHOWN_STATES = 20
+_MOST_COLUMNS = 6  # actions; of more, only the likeliest two are shown
 
 Rows = list[tuple[str, ...]]
 
@@ -44,12 +45,22 @@ def policy_rows(record: dict[str, Any]) -> PolicyRows | None:
     if "policy" not in record:
         return None
     rows = sorted(record["policy"], key=lambda row: -row["occupancy"])
+    names, left_out = record["actions"], max(0, len(rows) - SHOWN_STATES)
+    if len(names) > _MOST_COLUMNS:
+        head = ("state", "likeliest", "prob", "then", "prob", "visits")
+        return PolicyRows(head, [_likeliest(row, names) for row in rows[:SHOWN_STATES]], left_out)
     shown = [
         (row["state"], *(number(p) for p in row["probs"]), number(row["occupancy"], 2))
         for row in rows[:SHOWN_STATES]
     ]
-    head = ("state", *record["actions"], "visits")
-    return PolicyRows(head, shown, max(0, len(rows) - SHOWN_STATES))
+    return PolicyRows(("state", *names, "visits"), shown, left_out)
+
+
+def _likeliest(row: dict[str, Any], names: list[str]) -> tuple[str, ...]:
+    """Return a row of the policy with the two actions that are most probable."""
+    first, second = sorted(range(len(names)), key=lambda action: -row["probs"][action])[:2]
+    chances = (number(row["probs"][first]), number(row["probs"][second]))
+    return (row["state"], names[first], chances[0], names[second], chances[1], number(row["occupancy"], 2))
 
 
 def _returns(record: dict[str, Any]) -> Rows:

@@ -163,6 +163,6 @@ def _amount(value: float) -> str:
 def _speed(pace: Pace, seeds: int) -> str:
     speed = pace.speed()
     # A share, such as the reward scale on its way to 1, has no speed worth showing.
-    if speed is None or pace.first is None or pace.last[1] - pace.first[1] < 10:
+    if speed is None or speed * seeds < 1 or pace.first is None or pace.last[1] - pace.first[1] < 10:
         return ""
     return f"  {speed * seeds:,.0f}/s"
