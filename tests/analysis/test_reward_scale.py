@@ -104,10 +104,7 @@ def test_where_mixing_good_policies_costs_the_way_the_account_says_so():
     found = suggest_scale(polinfer.make("bandit", means=[0.1, 0.8]), 0.8)._replace(share=0.6, wanted=0.9)
     mixed = scale_record(found._replace(committed_share=0.97))
     told = advice_sentence(_record(0.6, reward_scale=mixed))
-    assert (
-        "90% of the way: the nearest that was found, 60%. One policy drawn per episode is 97% of the way"
-        in told
-    )
+    assert "90% of the way; the nearest found is 60%. One policy drawn per episode is 97% of the way" in told
     alike = scale_record(found._replace(committed_share=0.61))
     assert "drawn per episode" not in advice_sentence(_record(0.6, reward_scale=alike))
 
