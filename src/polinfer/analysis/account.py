@@ -140,8 +140,8 @@ def advice_sentence(record: dict[str, Any]) -> str:
         nearest = "" if chosen["reached"] else f"; the nearest found is {100 * chosen['share']:.0f}%"
         return (
             f"{chosen['scale']:g} was chosen, to come about {100 * chosen['wanted']:.0f}% of the way"
-            f"{nearest}. {_mixed(chosen)}Returns are in rewards times {chosen['scale']:g}. It is not a setting of the "
-            "method: it changes the preferences that the rewards express."
+            f"{nearest}. {_mixed(chosen)}Returns are in rewards times {chosen['scale']:g}. It is not a "
+            "setting of the method: it changes the preferences that the rewards express."
         )
     share = None if standing is None else standing["share"]
     if share is None or FLAT <= share <= PEAKED:
