@@ -115,6 +115,16 @@ def test_a_return_on_a_table_of_draws_has_their_error():
     assert standing_sentence(made).startswith("return 1.500 ± 0.250 for the draws of the table (uniform")
 
 
+def test_what_to_type_next_names_code_that_a_folder_does_not_start_by_itself():
+    made = _record(0.5, choices={"examined": 0}, domain="my env.py:Ferry", options={"horizon": 4})
+    assert account(made)[-1].sentence == (
+        "polinfer explain runs/x --code 'my env.py:Ferry'  or  "
+        "polinfer report runs/x --code 'my env.py:Ferry'"
+    )
+    builtin = _record(0.5, choices={"examined": 0}, domain="gym:Taxi-v4", options={})
+    assert account(builtin)[-1].sentence == "polinfer explain runs/x  or  polinfer report runs/x"
+
+
 def test_trust_beside_a_poor_sample_size_is_explained():
     both = how_sure(_record(0.5, severity="warning"))
     assert both.startswith("trust: it is 0.003 from the enumeration.")

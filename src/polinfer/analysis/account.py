@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from polinfer.analysis.reward_scale import FLAT, PEAKED
 from polinfer.core.errors import PolinferError
 from polinfer.core.formatting import amount, effectively
 from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.saving import named_code
 
 _EXAMINED = 30  # states, the most visited ones, whose choices are looked at
 _SELDOM = 1e-3  # of the visits to the most visited state: choices in rarer ones are left out
@@ -169,5 +171,8 @@ def _mixed(chosen: dict[str, Any]) -> str:
 
 def _next(record: dict[str, Any]) -> str:
     run = record["run"]
-    every = [f"polinfer {command} {run}" for command in ("explain", "report")]
+    # A run folder alone never starts code, so it is named once more.
+    code = list(named_code(record.get("domain", ""), record.get("options", {})))
+    trusted = " --code " + " ".join(map(shlex.quote, code)) if code else ""
+    every = [f"polinfer {command} {run}{trusted}" for command in ("explain", "report")]
     return "  or  ".join(every if record.get("choices") else every[1:])

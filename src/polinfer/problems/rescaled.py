@@ -53,7 +53,8 @@ def rescaled(problem: Any, *, reward_scale: float = 1.0, horizon: int | None = N
             "and horizon"
         ) from None
     mixin = _RescaledOutcomes if isinstance(problem, EnumerableMDP) else _Rescaled
-    changed: Any = object.__new__(_class_of(type(problem), mixin))
+    kind: Any = type(problem)
+    changed: Any = object.__new__(_class_of(kind, mixin))
     for name, value in own.items():
         object.__setattr__(changed, name, value)
     attach_spec(changed, None)  # it was made otherwise

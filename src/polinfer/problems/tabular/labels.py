@@ -1,6 +1,8 @@
-"""Names for states that have none: the whole numbers that tell them apart."""
+"""Names of actions, and names for states that have none: the whole numbers that tell them apart."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,3 +25,9 @@ def identity_names(identities: NDArray[np.int32]) -> list[str] | None:
         return None
     rows = identities.tolist()
     return [str(row[0]) for row in rows] if width == 1 else [str(tuple(row)) for row in rows]
+
+
+def action_names_of(problem: Any) -> tuple[str, ...] | None:
+    """Return the names of actions, which a problem may have without naming its states."""
+    names = getattr(problem, "action_names", None)
+    return None if names is None else tuple(map(str, names))

@@ -13,7 +13,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import MDP, HasEndings, HasNames, HasPrior, State, discount_of
 from polinfer.problems.tabular.exploration.counts import Drawn, joined
 from polinfer.problems.tabular.exploration.source import Described
-from polinfer.problems.tabular.labels import identity_names
+from polinfer.problems.tabular.labels import action_names_of, identity_names
 
 _LANES, _SMALL, _DRAWS = 2048, 64, 64  # pairs in a call, and draws of each
 _WAYS = 4  # representatives that are kept of a state
@@ -222,7 +222,7 @@ class CompiledSource:
             names = [mdp.state_name(state) for state in sources]
         return Described(
             state_names=names,
-            action_names=mdp.action_names if isinstance(mdp, HasNames) else None,
+            action_names=action_names_of(mdp),
             features=np.asarray(features, np.float32),
             identities=identities,
             endings=mdp.endings if isinstance(mdp, HasEndings) else (),
