@@ -14,7 +14,9 @@ from gymnasium import spaces
 
 import polinfer
 from polinfer.cli import main
+from polinfer.core.progress import Report, watching
 from polinfer.core.protocol import Transition
+from polinfer.core.stopping import stopping
 
 
 class Fishing(gymnasium.Env):
@@ -244,6 +246,19 @@ def test_a_class_that_takes_no_reward_scale_is_scaled_for_it(tmp_path):
     table = polinfer.tabulate(problem)
     assert table.horizon == 2
     assert sorted(set(table.reward[table.probability > 0])) == [-2.0, 0.0, 1.0]
+
+
+def test_a_request_to_stop_shortens_the_episodes_of_a_simulator(tmp_path):
+    problem = polinfer.make(own_class(tmp_path))
+    posterior = polinfer.infer(problem)
+    heard = []
+    with stopping() as stopper, watching(heard.append):
+        stopper.request("Ctrl-C")
+        cut = polinfer.evaluate(problem, posterior, episodes=400)
+    assert cut.episodes == cut.returns.shape[1] == 100
+    assert heard[-1] == Report(100, 400, "episodes")
+    whole = polinfer.evaluate(problem, posterior, episodes=400)
+    assert (whole.returns[:, :100] == cut.returns).all()
 
 
 def test_an_error_inside_of_a_class_is_shown_and_not_mended(tmp_path):

@@ -113,7 +113,9 @@ def evaluate(
     check_episodes(posterior, episodes)
     if not isinstance(posterior.mdp, MDP):  # a simulator in plain Python, whatever the answer was found on
         played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
-        return _summarise(posterior, mode, [_Episode(*part) for part in played], None)
+        least = min(len(part.gained) for part in played)  # a seed may have been asked to stop
+        cut = [_Episode(*(field[:least] for field in part)) for part in played]
+        return _summarise(posterior, mode, cut, None)
     # Single precision, even in a program that has switched JAX to double.
     with jax.enable_x64(False):
         return _evaluate_by_simulation(posterior, episodes, mode, seed)

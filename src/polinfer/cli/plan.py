@@ -113,15 +113,15 @@ class Plan(OutputFlags):
             )
         # The answer is kept by now; Ctrl-C and the limit shorten the runs that it is compared with.
         with interruptible(self._left(started), self.time_limit) as judging:
-            evaluation = evaluate(
-                mdp,
-                posterior,
-                episodes=self.episodes,
-                mode=self.mode,
-                seed=self.seed,
-                exactly=posterior.policies is not None and self.mode == "stepwise",
-            )
             with progress_bar() as checking, watching(checking):
+                evaluation = evaluate(
+                    mdp,
+                    posterior,
+                    episodes=self.episodes,
+                    mode=self.mode,
+                    seed=self.seed,
+                    exactly=posterior.policies is not None and self.mode == "stepwise",
+                )
                 took = time.perf_counter() - started
                 summary = summarise(posterior, evaluation, took, self.certify)
             record: dict[str, Any] = {
