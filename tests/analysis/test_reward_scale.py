@@ -110,6 +110,7 @@ def test_where_mixing_good_policies_costs_the_way_the_account_says_so():
 
 
 def test_a_return_on_a_table_of_draws_has_their_error():
+    assert standing_sentence(_record(-1e-4)).endswith(": 0% of the way.")
     made = _record(0.5, episodes=0)
     made["certificate"]["table_error"] = {"return_stderr": 0.25}
     assert standing_sentence(made).startswith("return 1.500 ± 0.250 for the draws of the table (uniform")

@@ -83,7 +83,7 @@ def standing_sentence(record: dict[str, Any]) -> str:
     share = standing["share"]
     if share is None:
         return f"{returns}: the {begin} policy is as good as the optimum."
-    return f"{returns}: {100 * share:.0f}% of the way."
+    return f"{returns}: {round(100 * share)}% of the way."  # an integer: no "-0%"
 
 
 def _reference(record: dict[str, Any]) -> str:
