@@ -86,7 +86,8 @@ def test_populations_that_differ_need_a_run_with_twice_the_moves(
 ) -> None:
     asked = []
 
-    def run(_: object, config: Any, seed: int) -> Posterior:
+    def run(_: object, config: Any, seed: int, progress: object) -> Posterior:
+        assert progress is None  # nobody watches
         asked.append(config.moves)
         return answer if agrees or len(asked) == 1 else elsewhere
 

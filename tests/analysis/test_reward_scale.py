@@ -117,7 +117,9 @@ def test_a_return_on_a_table_of_draws_has_their_error():
 
 
 def test_what_to_type_next_names_code_that_a_folder_does_not_start_by_itself():
-    made = _record(0.5, choices={"examined": 0, "toss-up": 0}, domain="my env.py:Ferry", options={"horizon": 4})
+    made = _record(
+        0.5, choices={"examined": 0, "toss-up": 0}, domain="my env.py:Ferry", options={"horizon": 4}
+    )
     assert account(made)[-1].sentence == (
         "polinfer explain runs/x --code 'my env.py:Ferry'  or  "
         "polinfer report runs/x --code 'my env.py:Ferry'"
