@@ -19,7 +19,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 # Tutorials are notebooks in MyST Markdown: the build runs them, and a cell that fails fails the build.
 nb_execution_mode = "auto"
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # of a cell, on a machine that does other things, too
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 

@@ -43,6 +43,7 @@ from polinfer.posterior.saving import save
 from polinfer.problems import domains as _domains  # noqa: F401 - registers the built-in problems
 from polinfer.problems.adapters import from_gymnasium, from_rddl, to_gymnasium
 from polinfer.problems.registry import list_domains, make, register
+from polinfer.problems.rescaled import rescaled
 from polinfer.problems.tabular import TabularMDP, load_table, save_table, tabulate
 from polinfer.problems.terms import with_terms
 from polinfer.runs.folder import load
@@ -107,6 +108,7 @@ __all__ = [
     "make",
     "register",
     "register_method",
+    "rescaled",
     "save",
     "save_table",
     "scale_path",

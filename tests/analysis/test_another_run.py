@@ -13,6 +13,7 @@ from polinfer import Verdict
 from polinfer.analysis import another_run
 from polinfer.analysis.another_run import by_another_start
 from polinfer.analysis.convergence import Convergence
+from polinfer.core.progress import Report, watching
 from polinfer.core.stopping import stopping
 from polinfer.posterior.posterior import Posterior
 
@@ -86,7 +87,8 @@ def test_populations_that_differ_need_a_run_with_twice_the_moves(
 ) -> None:
     asked = []
 
-    def run(_: object, config: Any, seed: int) -> Posterior:
+    def run(_: object, config: Any, seed: int, progress: object) -> Posterior:
+        assert progress is None  # nobody watches
         asked.append(config.moves)
         return answer if agrees or len(asked) == 1 else elsewhere
 
@@ -111,3 +113,17 @@ def test_a_check_that_was_cut_short_decides_nothing(answer: Posterior) -> None:
         found = judged(answer)
     assert found.verdict is Verdict.CARE
     assert "cut short by the time limit of 3 s" in found.reason
+
+
+def test_who_watches_hears_of_the_run_that_is_compared_with(
+    answer: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object, progress: Any, **__: object) -> Posterior:
+        progress(Report(0.5, 1.0, "annealed"))
+        return answer
+
+    monkeypatch.setattr(another_run, "infer", run)
+    heard: list[Report] = []
+    with watching(heard.append):
+        judged(answer)
+    assert heard == [Report(0.5, 1.0, "checking by another run")]

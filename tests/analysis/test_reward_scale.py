@@ -38,7 +38,7 @@ def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypa
     assert found.committed_share == pytest.approx(
         Standing(found.uniform_return, exact.expected_return, found.optimal_return).share, abs=0.05
     )
-    assert len(reports) == len(found.tried)
+    assert len({report.unit for report in reports}) == len(found.tried)
 
 
 @pytest.mark.usefixtures("compile_fully")
@@ -98,6 +98,34 @@ def test_the_account_says_how_far_the_answer_is_and_which_scale_would_be_half_wa
     told = advice_sentence(_record(0.8, reward_scale=scale_record(chosen)))
     assert "3.14 was chosen" in told
     assert "changes the preferences" in told
+
+
+def test_where_mixing_good_policies_costs_the_way_the_account_says_so():
+    found = suggest_scale(polinfer.make("bandit", means=[0.1, 0.8]), 0.8)._replace(share=0.6, wanted=0.9)
+    mixed = scale_record(found._replace(committed_share=0.97))
+    told = advice_sentence(_record(0.6, reward_scale=mixed))
+    assert "90% of the way; the nearest found is 60%. One policy drawn per episode is 97% of the way" in told
+    alike = scale_record(found._replace(committed_share=0.61))
+    assert "drawn per episode" not in advice_sentence(_record(0.6, reward_scale=alike))
+
+
+def test_a_return_on_a_table_of_draws_has_their_error():
+    assert standing_sentence(_record(-1e-4)).endswith(": 0% of the way.")
+    made = _record(0.5, episodes=0)
+    made["certificate"]["table_error"] = {"return_stderr": 0.25}
+    assert standing_sentence(made).startswith("return 1.500 ± 0.250 for the draws of the table (uniform")
+
+
+def test_what_to_type_next_names_code_that_a_folder_does_not_start_by_itself():
+    made = _record(
+        0.5, choices={"examined": 0, "toss-up": 0}, domain="my env.py:Ferry", options={"horizon": 4}
+    )
+    assert account(made)[-1].sentence == (
+        "polinfer explain runs/x --code 'my env.py:Ferry'  or  "
+        "polinfer report runs/x --code 'my env.py:Ferry'"
+    )
+    builtin = _record(0.5, choices={"examined": 0, "toss-up": 0}, domain="gym:Taxi-v4", options={})
+    assert account(builtin)[-1].sentence == "polinfer explain runs/x  or  polinfer report runs/x"
 
 
 def test_trust_beside_a_poor_sample_size_is_explained():

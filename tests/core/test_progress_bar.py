@@ -37,3 +37,18 @@ def test_only_what_takes_long_is_announced(monkeypatch, total, announced):
 def test_infer_shows_a_bar_where_asked(capsys):
     polinfer.infer(polinfer.make("gridworld/ablation"), "vsmc", sweeps=200, progress=True)
     assert "sweeps" in capsys.readouterr().out
+
+
+def test_what_is_counted_next_is_calibrated_and_announced_for_itself(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    told = io.StringIO()
+    with progress_bar(console=Console(file=told, width=100)) as report:
+        for done in range(1, 5):
+            now[0] += 1.0
+            report(Report(100.0 * done, 500.0, "states"))
+        for done in range(1, 5):
+            now[0] += 1.0
+            report(Report(float(done), 44.0, "sweeps"))
+    assert "states: about" not in told.getvalue()
+    assert "sweeps: about 42 s to go" in told.getvalue()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import Any, NamedTuple
 
 from polinfer.analysis.explanation import explain
 from polinfer.analysis.reward_scale import FLAT, PEAKED
 from polinfer.core.errors import PolinferError
-from polinfer.core.formatting import amount
+from polinfer.core.formatting import amount, effectively
 from polinfer.posterior.posterior import Posterior
+from polinfer.posterior.saving import named_code
 
 _EXAMINED = 30  # states, the most visited ones, whose choices are looked at
+_SELDOM = 1e-3  # of the visits to the most visited state: choices in rarer ones are left out
 _NAMED = 3  # toss-ups that are named
+_LOST = 0.05  # of the way: what mixing policies costs is then said
 
 
 class Line(NamedTuple):
@@ -28,11 +32,12 @@ def choices_of(posterior: Posterior) -> dict[str, Any] | None:
         found = explain(posterior, _EXAMINED)
     except PolinferError:
         return None
-    counts = Counter(choice.verdict for choice in found.choices)
-    open_ones = [choice for choice in found.choices if choice.verdict == "toss-up"]
+    often = [one for one in found.choices if one.occupancy >= _SELDOM * found.choices[0].occupancy]
+    counts = Counter(choice.verdict for choice in often)
+    open_ones = [choice for choice in often if choice.verdict == "toss-up"]
     return {
-        "examined": len(found.choices),
-        "left_out": found.left_out,
+        "examined": len(often),
+        "left_out": found.left_out + len(found.choices) - len(often),
         **{name: counts[name] for name in ("clear", "leaning", "toss-up")},
         "toss_ups": [
             {"state": one.name, "actions": list(one.action_names[:2]), "probs": list(one.probs[:2])}
@@ -60,13 +65,9 @@ def _policy(record: dict[str, Any]) -> str:
         return f"{record['method']}, {what}; the pictures in {record['run']} show it."
     top = facts["top"][0]
     return (
-        f"{what}; {_few(facts['effective_policies'])} of {amount(facts['policies'])} policies matter. "
+        f"{what}; {effectively(facts['effective_policies'])} of {amount(facts['policies'])} policies matter. "
         f"The most probable single one earns {top['return']:.3f}."
     )
-
-
-def _few(count: float) -> str:
-    return amount(count, 1 if count < 100 else 0)
 
 
 def standing_sentence(record: dict[str, Any]) -> str:
@@ -75,11 +76,14 @@ def standing_sentence(record: dict[str, Any]) -> str:
     if standing is None:
         return f"return {executed:.3f}; without a table the optimum is not known."
     begin = _reference(record)
-    returns = f"return {executed:.3f} ({begin} {standing['uniform']:.3f}, optimum {standing['optimum']:.3f})"
+    error = (record["certificate"].get("table_error") or {}).get("return_stderr")
+    about = f" ± {error:.3f} for the draws of the table" if error and record["episodes"] == 0 else ""
+    ends = f"({begin} {standing['uniform']:.3f}, optimum {standing['optimum']:.3f})"
+    returns = f"return {executed:.3f}{about} {ends}"
     share = standing["share"]
     if share is None:
         return f"{returns}: the {begin} policy is as good as the optimum."
-    return f"{returns}: {100 * share:.0f}% of the way."
+    return f"{returns}: {round(100 * share)}% of the way."  # an integer: no "-0%"
 
 
 def _reference(record: dict[str, Any]) -> str:
@@ -124,18 +128,22 @@ def _open(choices: dict[str, Any]) -> str:
         for one in choices["toss_ups"][:_NAMED]
     )
     more = f"; {even - _NAMED} more" if even > _NAMED else ""
-    return f"{even} toss-up{'s' if even > 1 else ''} among {most} choices: {named}{more}."
+    return (
+        f"{even} toss-up{'s' if even > 1 else ''}, nearly even or with little to lose, among {most} choices: "
+        f"{named}{more}."
+    )
 
 
 def advice_sentence(record: dict[str, Any]) -> str:
     """Return what is to be said of the reward scale; empty where the answer is well between the ends."""
     chosen, advice, standing = record.get("reward_scale"), record.get("scale_advice"), record.get("standing")
     if chosen is not None:
-        reached = "" if chosen["reached"] else f" ({100 * chosen['wanted']:.0f}% was asked for)"
+        # The search is coarse; how far the answer itself came is said above.
+        nearest = "" if chosen["reached"] else f"; the nearest found is {100 * chosen['share']:.0f}%"
         return (
-            f"{chosen['scale']:g} was chosen: there the policy is about {100 * chosen['share']:.0f}% of the "
-            f"way{reached}. Returns are in rewards times {chosen['scale']:g}. It is not a setting of the "
-            "method: it changes the preferences that the rewards express."
+            f"{chosen['scale']:g} was chosen, to come about {100 * chosen['wanted']:.0f}% of the way"
+            f"{nearest}. {_mixed(chosen)}Returns are in rewards times {chosen['scale']:g}. It is not a "
+            "setting of the method: it changes the preferences that the rewards express."
         )
     share = None if standing is None else standing["share"]
     if share is None or FLAT <= share <= PEAKED:
@@ -150,7 +158,21 @@ def advice_sentence(record: dict[str, Any]) -> str:
     )
 
 
+def _mixed(chosen: dict[str, Any]) -> str:
+    """Return why a larger scale would not help, where good policies that differ are mixed."""
+    share, committed = chosen["share"], chosen["committed_share"]
+    if chosen["reached"] or committed - share < _LOST:
+        return ""
+    return (
+        f"One policy drawn per episode is {100 * committed:.0f}% of the way (--mode thompson): good "
+        "policies go different ways here, and an action drawn at every step mixes them. "
+    )
+
+
 def _next(record: dict[str, Any]) -> str:
     run = record["run"]
-    every = [f"polinfer {command} {run}" for command in ("explain", "report")]
+    # A run folder alone never starts code, so it is named once more.
+    code = list(named_code(record.get("domain", ""), record.get("options", {})))
+    trusted = " --code " + " ".join(map(shlex.quote, code)) if code else ""
+    every = [f"polinfer {command} {run}{trusted}" for command in ("explain", "report")]
     return "  or  ".join(every if record.get("choices") else every[1:])

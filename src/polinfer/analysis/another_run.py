@@ -21,6 +21,7 @@ from polinfer.analysis.judgement import (
     policy_of,
 )
 from polinfer.annealing import TemperedConfig, anneal
+from polinfer.core.progress import Progress, Report, current_progress
 from polinfer.core.stopping import stopping
 from polinfer.exact.solution import PolicyPosterior
 from polinfer.methods import infer
@@ -68,7 +69,7 @@ def _by_another_start(
         start="uniform" if config.start == "soft" else "soft",
         rounds=config.rounds if effort == "thorough" else 2,
     )
-    check = infer(table, other, seed=seed + 7_001 + posterior.seed)
+    check = infer(table, other, seed=seed + 7_001 + posterior.seed, progress=_checking())
     assert check.policies is not None
     ahead = check.policies.log_evidence - whole.log_evidence
     noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
@@ -95,7 +96,12 @@ def _by_another_start(
         return _from_above(posterior, table, check_config, ahead, seed)
     # Populations differ, and agree on average perhaps by chance.  Ask the same start again, with more moves.
     assert mixing is not None
-    again = infer(table, replace(check_config, moves=2 * config.moves), seed=seed + 9_001 + posterior.seed)
+    again = infer(
+        table,
+        replace(check_config, moves=2 * config.moves),
+        seed=seed + 9_001 + posterior.seed,
+        progress=_checking(),
+    )
     distance = distance_to(posterior, policy_of(again))
     state, action = mixing.worst
     return Judgement(
@@ -138,7 +144,14 @@ def _from_above(
     """
     whole = posterior.policies
     assert whole is not None
-    path = anneal(table, config, scales=(1.0, _ABOVE), seed=seed + 9_001 + posterior.seed)
+    watcher = _checking()
+    path = anneal(
+        table,
+        config,
+        scales=(1.0, _ABOVE),
+        seed=seed + 9_001 + posterior.seed,
+        progress=None if watcher is None else lambda done, total: watcher(Report(done, total, "")),
+    )
     point = path.at(1.0)
     distance = distance_to(posterior, point.policy)
     more = point.log_evidence - whole.log_evidence
@@ -158,6 +171,14 @@ def _from_above(
         "run from a larger reward scale",
         distance,
     )
+
+
+def _checking() -> Progress | None:
+    """Return who watches now, told that what is being computed is only to be compared with."""
+    watcher = current_progress()
+    if watcher is None:
+        return None
+    return lambda report: watcher(report._replace(unit="checking by another run"))
 
 
 def _coarser(config: TemperedConfig) -> TemperedConfig:

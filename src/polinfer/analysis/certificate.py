@@ -51,6 +51,9 @@ class Certificate(NamedTuple):
             return None
         return self.log_evidence_upper - self.log_evidence_lower
 
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.reason}"
+
     def _repr_html_(self) -> str:
         return str(viewer().card(self))
 

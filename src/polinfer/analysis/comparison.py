@@ -50,6 +50,15 @@ class Comparison(NamedTuple):
             return None
         return float(self.distances[index, 0])
 
+    def __str__(self) -> str:
+        """Return a line for each answer: its return, and its success where the problem has one."""
+        lines = []
+        for answer in self.answers:
+            value, success = answer.value, answer.value.success
+            shown = "" if success is None else f"{success:8.3f}"
+            lines.append(f"{answer.name:24}{value.expected_return:10.3f}{shown}")
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         return str(viewer().card(self))
 

@@ -49,6 +49,12 @@ class Evaluation(NamedTuple):
     occupancy: Floats | None  # [seeds, S] mean steps in each state of the table; arrivals where terminal
     returns: NDArray[np.float32] | None  # [seeds, episodes]; None where exact
 
+    def __str__(self) -> str:
+        exactly = "exact" if self.episodes == 0 else f"+- {self.stderr.mean():.3f}"
+        success = "" if self.success is None else f", success {self.success.mean():.3f}"
+        quantiles = f"5% and 95% quantiles {self.q05.mean():.3f} and {self.q95.mean():.3f}"
+        return f"return {self.mean.mean():.3f} ({exactly}), {quantiles}{success}"
+
     def _repr_html_(self) -> str:
         return str(viewer().card(self))
 
@@ -107,7 +113,9 @@ def evaluate(
     check_episodes(posterior, episodes)
     if not isinstance(posterior.mdp, MDP):  # a simulator in plain Python, whatever the answer was found on
         played = [play_episodes(posterior, i, episodes, mode, seed) for i in range(posterior.seeds)]
-        return _summarise(posterior, mode, [_Episode(*part) for part in played], None)
+        least = min(len(part.gained) for part in played)  # a seed may have been asked to stop
+        cut = [_Episode(*(field[:least] for field in part)) for part in played]
+        return _summarise(posterior, mode, cut, None)
     # Single precision, even in a program that has switched JAX to double.
     with jax.enable_x64(False):
         return _evaluate_by_simulation(posterior, episodes, mode, seed)

@@ -27,6 +27,8 @@ EVEN = 0.1
 TIE = 1e-6
 """Losses below this share of the range are ties: the most probable action need not be the very best."""
 
+_LISTED = 20  # states, where an explanation is printed
+
 Clarity = Literal["clear", "leaning", "toss-up"]
 
 
@@ -64,6 +66,22 @@ class Explanation(NamedTuple):
     choices: tuple[StateChoice, ...]
     left_out: int  # visited states with a choice beyond `top`
 
+    def __repr__(self) -> str:
+        head = (
+            f"return {self.expected_return:.3f} (uniform {self.uniform_return:.3f}, optimum "
+            f"{self.optimal_return:.3f})"
+        )
+        more = len(self.choices) + self.left_out - _LISTED
+        rest = [f"... {more} more states"] if more > 0 else []
+        return "\n".join([head, *map(_line, self.choices[:_LISTED]), *rest])
+
+
+def _line(choice: StateChoice) -> str:
+    """Return a choice as a line: actions by probability, and what each would lose."""
+    shown = zip(choice.action_names[:4], choice.probs, choice.losses, strict=False)
+    actions = ", ".join(f"{name} {prob:.2f} (loses {loss:.3g})" for name, prob, loss in shown)
+    return f"{choice.name}: {choice.verdict}: {actions}{', ...' if len(choice.probs) > 4 else ''}"
+
 
 def explain(posterior: Posterior, top: int | None = None) -> Explanation:
     """Say for each state that matters how sure the choice is, and what the alternatives would cost.
@@ -82,7 +100,8 @@ def explain(posterior: Posterior, top: int | None = None) -> Explanation:
     --------
     >>> import polinfer
     >>> posterior = polinfer.infer(polinfer.make("gridworld/ablation", reward_scale=3), method="exact")
-    >>> for choice in polinfer.explain(posterior, top=2).choices:
+    >>> explanation = polinfer.explain(posterior, top=2)
+    >>> for choice in explanation.choices:
     ...     print(choice.name, choice.action_names[0], choice.verdict)
     (1,2) down clear
     (1,1) right leaning

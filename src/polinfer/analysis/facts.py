@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from polinfer.core.formatting import amount, number, with_error
+from polinfer.core.formatting import amount, effectively, number, with_error
 from polinfer.posterior.estimand import Target
 
 _POSTERIOR = Target.EXP_EXPECTED_RETURN.name.lower()
 SHOWN_STATES = 20
+_MOST_COLUMNS = 6  # actions; of more, only the likeliest two are shown
 
 Rows = list[tuple[str, ...]]
 
@@ -44,19 +45,30 @@ def policy_rows(record: dict[str, Any]) -> PolicyRows | None:
     if "policy" not in record:
         return None
     rows = sorted(record["policy"], key=lambda row: -row["occupancy"])
+    names, left_out = record["actions"], max(0, len(rows) - SHOWN_STATES)
+    if len(names) > _MOST_COLUMNS:
+        head = ("state", "likeliest", "prob", "then", "prob", "visits")
+        return PolicyRows(head, [_likeliest(row, names) for row in rows[:SHOWN_STATES]], left_out)
     shown = [
         (row["state"], *(number(p) for p in row["probs"]), number(row["occupancy"], 2))
         for row in rows[:SHOWN_STATES]
     ]
-    head = ("state", *record["actions"], "visits")
-    return PolicyRows(head, shown, max(0, len(rows) - SHOWN_STATES))
+    return PolicyRows(("state", *names, "visits"), shown, left_out)
+
+
+def _likeliest(row: dict[str, Any], names: list[str]) -> tuple[str, ...]:
+    """Return a row of the policy with the two actions that are most probable."""
+    first, second = sorted(range(len(names)), key=lambda action: -row["probs"][action])[:2]
+    chances = (number(row["probs"][first]), number(row["probs"][second]))
+    return (row["state"], names[first], chances[0], names[second], chances[1], number(row["occupancy"], 2))
 
 
 def _returns(record: dict[str, Any]) -> Rows:
     returns, seeds = record["return"], record["seeds"]
     spread = f" ± {record['return_std_over_seeds']:.3f} over {seeds} seeds" if seeds > 1 else ""
     executed = "one policy per episode" if record["mode"] == "thompson" else "action drawn at every step"
-    exactly = "exact" if record["episodes"] == 0 else f"{record['episodes']:,} episodes a seed"
+    of = " on the estimated table" if record["certificate"].get("table_error") else ""
+    exactly = f"exact{of}" if record["episodes"] == 0 else f"{record['episodes']:,} episodes a seed"
     rows: Rows = [
         (f"return, {executed} ({exactly})", f"{returns['mean']:.3f}{spread}"),
         ("  standard deviation of an episode's return", number(returns["std"])),
@@ -87,7 +99,7 @@ def _evidence(record: dict[str, Any]) -> Rows:
     return [
         ("log evidence", with_error(evidence, facts["log_evidence_stderr"], 4)),
         ("deterministic policies", amount(facts["policies"])),
-        ("effectively different ones", amount(facts["effective_policies"], 1)),
+        ("effectively different ones", effectively(facts["effective_policies"])),
         (
             "return, one policy drawn per episode",
             with_error(facts["expected_return"], facts["expected_return_stderr"]),

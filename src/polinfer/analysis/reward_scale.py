@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ HALF_WAY = 0.5
 _CONFIG = TemperedConfig(policies=64, islands=4, rounds=2, tolerance=0.05, evidence_tolerance=0.3)
 _CLOSE = 0.03  # to the share that is wanted
 _MOST = 10  # scales that are annealed
+_LEAST_LEFT = 1e-3  # seconds
 _LEAST_SCALE, _LARGEST_SCALE = 1e-3, 1e5  # over the range of J
 _BISECTIONS = 40
 
@@ -116,9 +118,9 @@ def suggest_scale(
     tolerance
         How near to `share` is near enough.
     time_limit
-        Seconds after which the best scale so far is returned.
+        Seconds after which the best scale so far is returned; the one that is being tried is cut short.
     progress
-        Called with the number of scales tried.
+        Called with how far the annealing at each scale is.
 
     Examples
     --------
@@ -155,16 +157,28 @@ def suggest_scale(
     else:
         began = time.monotonic()
 
+        def left() -> float:
+            return math.inf if time_limit is None else began + time_limit - time.monotonic()
+
         def annealed(scale: float) -> _Trial:
-            tried.append(trial(scale, anneal(table, _CONFIG, scales=(scale,), seed=seed).points[-1]))
-            if progress is not None:
-                note = f"{tried[-1].share:.0%} of the way at {scale:g}"
-                progress(Report(len(tried), _MOST, "reward scales", note))
+            known = "; ".join(f"{one.share:.0%} of the way at {one.scale:g}" for one in tried[-1:])
+
+            far = 0.0
+
+            def report(done: float, total: float) -> None:
+                nonlocal far
+                far = max(far, done)  # more may turn out to be left
+                if progress is not None:
+                    progress(Report(far, total, f"trying reward scale {scale:g}", known))
+
+            config = replace(_CONFIG, time_limit=None if time_limit is None else max(left(), _LEAST_LEFT))
+            tried.append(
+                trial(scale, anneal(table, config, scales=(scale,), seed=seed, progress=report).points[-1])
+            )
             return tried[-1]
 
         def late() -> bool:
-            over = time.monotonic() - began > (math.inf if time_limit is None else time_limit)
-            return over or bool(stop_requested())
+            return left() <= 0 or bool(stop_requested())
 
         _search(annealed, share, tolerance, _guess(table, share_of, share, span), _ends(span), late)
     best = min(tried, key=lambda one: (not one.near(share, tolerance), abs(one.share - share), one.scale))

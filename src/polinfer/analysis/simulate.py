@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
+from polinfer.core.progress import Report, current_progress
 from polinfer.core.protocol import HasEndings, discount_of
 from polinfer.core.simulator import Simulator
+from polinfer.core.stopping import stop_requested
 from polinfer.learning.host import numpy_log_policy
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.encoded import EncodedView
 from polinfer.problems.lookup import Lookup
 from polinfer.problems.tabular.table import TabularMDP
+
+_LEAST_EPISODES = 100  # that are played however little time there is
+_REPORTED = 100  # episodes between two reports
 
 
 class Episodes(NamedTuple):
@@ -29,7 +34,10 @@ class Episodes(NamedTuple):
 
 
 def play_episodes(posterior: Posterior, member: int, episodes: int, mode: str, seed: int) -> Episodes:
-    """Let seed `member` of `posterior` play; with mode ``thompson`` an episode keeps to one policy."""
+    """Let seed `member` of `posterior` play; with mode ``thompson`` an episode keeps to one policy.
+
+    Where the computation is asked to end there are fewer episodes, but some.
+    """
     simulator: Any = posterior.mdp
     if isinstance(posterior.view, TabularMDP):
         log_policy, drawn = _on_table(posterior, posterior.view, member)
@@ -37,7 +45,7 @@ def play_episodes(posterior: Posterior, member: int, episodes: int, mode: str, s
             return _together(
                 [
                     _play(simulator, _keep_to(drawn, chance), mode, chance)
-                    for chance in (random.Random(f"{seed}/{member}/{i}") for i in range(episodes))
+                    for chance in _chances(f"{seed}/{member}", episodes)
                 ]
             )
     else:
@@ -51,8 +59,20 @@ def play_episodes(posterior: Posterior, member: int, episodes: int, mode: str, s
             weights[state] = np.exp(log_policy(state)).tolist()
         return chance.choices(range(simulator.num_actions), weights[state])[0]
 
-    played = [_play(simulator, draw, mode, random.Random(f"{seed}/{member}/{i}")) for i in range(episodes)]
-    return _together(played)
+    return _together(
+        [_play(simulator, draw, mode, chance) for chance in _chances(f"{seed}/{member}", episodes)]
+    )
+
+
+def _chances(name: str, episodes: int) -> Iterator[random.Random]:
+    """Yield the randomness of each episode, until it is asked to stop; who watches hears of it."""
+    watcher = current_progress()
+    for number in range(episodes):
+        if number >= _LEAST_EPISODES and stop_requested():
+            return
+        yield random.Random(f"{name}/{number}")
+        if watcher is not None and number % _REPORTED == _REPORTED - 1:
+            watcher(Report(number + 1, episodes, "episodes"))
 
 
 class _Drawn(NamedTuple):

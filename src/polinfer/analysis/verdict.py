@@ -116,7 +116,7 @@ def _judge(
         return Judgement(
             Verdict.CARE,
             "nothing is known to compare it with",
-            "a problem that lists its outcomes can be tabulated, and then bounded",
+            "a table can be bounded: of a problem that lists its outcomes, or whose states tell what follows",
         )
     refuted = _refute(posterior, proven)
     if refuted is not None:

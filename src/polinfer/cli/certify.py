@@ -15,10 +15,11 @@ from polinfer.analysis.certificate import Certificate, certify
 from polinfer.analysis.judgement import Effort
 from polinfer.analysis.policy_certificate import PolicyCertificate, certify_policy
 from polinfer.analysis.summary import certificate_record
-from polinfer.cli.output import OutputFlags, print_json, tables
+from polinfer.cli.output import OutputFlags, print_json, progress_bar, tables
 from polinfer.cli.problem_flags import ProblemFlags
 from polinfer.core.errors import PolinferError
 from polinfer.core.formatting import number, with_error
+from polinfer.core.progress import watching
 from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular.policy_files import read_policy
 from polinfer.runs.folder import load
@@ -62,7 +63,8 @@ class Certify(OutputFlags):
                 f"{next(iter(self.problem.options))} is part of the run and cannot be changed"
             )
         posterior = load(folder, code=self.code)
-        found = certify(posterior, seed=self.seed, effort=self.effort)
+        with progress_bar() as checking, watching(checking):
+            found = certify(posterior, seed=self.seed, effort=self.effort)
         if self.json:
             print_json({"run": str(folder), "method": posterior.method, **certificate_record(found)})
             return

@@ -32,6 +32,7 @@ from polinfer.problems.tabular.files import SUFFIXES
 from polinfer.runs.folder import SUMMARY, choose_folder, infer_in_folder, other_circumstances
 
 _ABOUT = 0.15  # of the way: half-way need not be exact
+_SCALE_SHARE = 0.4  # of a time limit, for the search of --reward-scale auto
 _METHOD_SHARE = 0.7  # of a time limit; the certificate has the rest
 _LEAST_LEFT = 1e-3  # seconds
 _LEAST_ADVICE = 5.0  # seconds that looking for half-way may take; as long as the run at most
@@ -85,7 +86,9 @@ class Plan(OutputFlags):
         # Everything is checked before the folder is touched: a bad request loses nothing.
         config = config_of_flags(method_named(self.method), self.config)
         with progress_bar() as looking, watching(looking):  # a table may have to be explored first
-            problem, chosen = self.problem.settle(looking)
+            problem, chosen = self.problem.settle(
+                looking, lambda: interruptible(self._left(started, _SCALE_SHARE), self.time_limit)
+            )
             mdp = problem.make()
             request = resolve(mdp, config)
         if self.resume and not request.method.resumable:
@@ -110,20 +113,23 @@ class Plan(OutputFlags):
             )
         # The answer is kept by now; Ctrl-C and the limit shorten the runs that it is compared with.
         with interruptible(self._left(started), self.time_limit) as judging:
-            evaluation = evaluate(
-                mdp,
-                posterior,
-                episodes=self.episodes,
-                mode=self.mode,
-                seed=self.seed,
-                exactly=posterior.policies is not None and self.mode == "stepwise",
-            )
+            with progress_bar() as checking, watching(checking):
+                evaluation = evaluate(
+                    mdp,
+                    posterior,
+                    episodes=self.episodes,
+                    mode=self.mode,
+                    seed=self.seed,
+                    exactly=posterior.policies is not None and self.mode == "stepwise",
+                )
+                took = time.perf_counter() - started
+                summary = summarise(posterior, evaluation, took, self.certify)
             record: dict[str, Any] = {
                 "domain": problem.domain,
                 "options": problem.options,
                 "stopped": stopper.answered or None,
                 "reward_scale": None if chosen is None else scale_record(chosen),
-                **summarise(posterior, evaluation, time.perf_counter() - started, self.certify),
+                **summary,
                 "run": str(folder),
             }
             if chosen is None and not judging.requested:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -12,6 +14,9 @@ from polinfer.core.errors import DomainError, shorten
 from polinfer.core.progress import Progress
 from polinfer.core.strict_json import parse_json
 from polinfer.problems.registry import Problem, make
+from polinfer.problems.tables import shared_table
+
+Ending = AbstractContextManager[object]
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,20 @@ class ProblemFlags:
             options[name] = value
         return options
 
-    def settle(self, progress: Progress | None = None) -> tuple[ProblemFlags, ScaleSuggestion | None]:
-        """Return the flags with a number for ``--reward-scale auto``, and how it was found."""
+    def settle(
+        self, progress: Progress | None = None, ending: Callable[[], Ending] = nullcontext
+    ) -> tuple[ProblemFlags, ScaleSuggestion | None]:
+        """Return the flags with a number for ``--reward-scale auto``, and how it was found.
+
+        The search runs in the context of `ending`, which may end it early.
+        """
         share = _auto_share(self.reward_scale)
         if share is None:
             return self, None
-        found = suggest_scale(replace(self, reward_scale=None).make(), share, progress=progress)
+        problem = replace(self, reward_scale=None).make()
+        shared_table(problem)  # explored before the search begins: half a table would be none
+        with ending():
+            found = suggest_scale(problem, share, progress=progress)
         return replace(self, reward_scale=repr(found.scale)), found
 
     def make(self) -> Problem:

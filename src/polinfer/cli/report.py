@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich import box
@@ -46,6 +46,8 @@ class Report(OutputFlags):
     The path over reward scales is computed for it; --no-interactive writes tables and pictures only."""
     markdown: Path | None = None
     """Write index.md, its figures and numbers.json into this folder, too."""
+    code: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Code that the run's problem may import, as its config.json names it; a folder alone never runs any."""
 
     def run(self) -> None:
         """Gather and write."""
@@ -78,7 +80,7 @@ class Report(OutputFlags):
             raise PolinferError(f"{self.results / SUMMARY}: damaged ({shorten(repr(error))})") from error
 
     def _show_run(self, record: dict[str, Any], page: Path) -> None:
-        posterior = load(self.results) if self.interactive else None
+        posterior = load(self.results, code=self.code) if self.interactive else None
         if posterior is not None and can_show(posterior):
             with progress_bar() as progress:
                 write_report(posterior, record, self.results, page, progress=progress)

@@ -34,3 +34,14 @@ def amount(value: float | None, digits: int = 0) -> str:
     if value is None or math.isinf(value):
         return "over 1e308"
     return f"{value:,.{digits}f}" if value < 1e12 else f"{value:.1e}"
+
+
+def effectively(count: float | None) -> str:
+    """Format an effective number of policies: with a decimal only where it is small.
+
+    Examples
+    --------
+    >>> effectively(23.31), effectively(12345.6)
+    ('23.3', '12,346')
+    """
+    return amount(count, 1 if count is not None and count < 100 else 0)

@@ -32,6 +32,10 @@ class Pace:
         self.first = self.first or (when, done)
         self.last, self.total = (when, done), total
 
+    def restart(self) -> None:
+        """Forget the reports so far: something else is counted from now on."""
+        self.first, self.last, self.total = None, (0.0, 0.0), 0.0
+
     def left(self, now: float) -> float | None:
         """Return the seconds left, None where nothing is known yet.
 
@@ -111,11 +115,14 @@ def progress_bar(seeds: int = 1, console: Console | None = None) -> Iterator[Rep
         console=shown,
     )
     task = bar.add_task("starting", total=None, state="compiling ...", note="")
-    announced = False
+    announced, unit = False, ""
 
     def report(now: Report) -> None:
-        nonlocal announced
+        nonlocal announced, unit
         when = time.perf_counter()
+        if now.unit != unit:
+            announced, unit = False, now.unit
+            pace.restart()
         pace.add(when, now.done, now.total)
         if now.done < now.total and not bar.live.is_started:
             bar.start()
@@ -156,6 +163,6 @@ def _amount(value: float) -> str:
 def _speed(pace: Pace, seeds: int) -> str:
     speed = pace.speed()
     # A share, such as the reward scale on its way to 1, has no speed worth showing.
-    if speed is None or pace.first is None or pace.last[1] - pace.first[1] < 10:
+    if speed is None or speed * seeds < 1 or pace.first is None or pace.last[1] - pace.first[1] < 10:
         return ""
     return f"  {speed * seeds:,.0f}/s"

@@ -23,7 +23,7 @@ def diagnose_sample(posterior: Posterior, about: Diagnostic, remedy: str) -> lis
         fact(
             "standard-errors",
             f"log Z {whole.log_evidence:.3f} ± {whole.log_evidence_stderr:.3f}; the marginal policy has a "
-            f"standard error of {typical:.3f} (total variation, mean over states), at most {worst:.3f} for "
+            f"standard error of {typical:.2g} (total variation, mean over states), at most {worst:.2g} for "
             "one action.",
         ),
         about,

@@ -17,7 +17,7 @@ from polinfer.analysis.certificate import Certificate, diagnose
 from polinfer.analysis.comparison import Comparison
 from polinfer.analysis.evaluation import Evaluation
 from polinfer.core.errors import PolinferError
-from polinfer.core.formatting import amount, number, with_error
+from polinfer.core.formatting import effectively, number, with_error
 from polinfer.plots.html import text
 from polinfer.plots.panels import PolicyPanel
 from polinfer.plots.run import policy_figure
@@ -59,7 +59,7 @@ def _(shown: Posterior) -> str:
     if shown.policies is not None:
         facts = shown.policies
         rows.append(("log Z", with_error(facts.log_evidence, facts.log_evidence_stderr)))
-        rows.append(("policies that matter", amount(facts.effective_policies, 1)))
+        rows.append(("policies that matter", effectively(facts.effective_policies)))
     findings = diagnose(shown)
     rows += [(str(found.severity), found.sentence) for found in findings]
     sure = any(found.code == "enumerated" for found in findings)

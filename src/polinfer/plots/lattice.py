@@ -46,7 +46,7 @@ _MOST_STARTS = 4
 class Lattice(NamedTuple):
     """Where the states of a table are."""
 
-    place: NDArray[np.int64]  # [S, 2] column and row, both from 0, rows downwards
+    place: NDArray[np.int64]  # [S, 2] column and row, both from the first that is one, rows downwards
     layer: NDArray[np.int64]  # [S]
     layers: tuple[str, ...]  # their names
     facing: Floats  # [S, 2] the direction that a state looks to; zero where it has none
@@ -77,6 +77,7 @@ def lattice_of(table: TabularMDP) -> Lattice | None:
         places.append((int(column), int(row)))
         rest.append(match[5])
     place = np.array(places)
+    place -= place.min(axis=0)  # the outer walls of MiniGrid are no states
     facing = [_FACING.search(words) for words in rest]
     looks = np.array([_STEPS.get(match[1], (0, 0)) if match else (0, 0) for match in facing], np.float64)
     names, layer = np.unique(rest, return_inverse=True)

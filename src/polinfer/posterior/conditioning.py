@@ -89,12 +89,7 @@ def condition(posterior: Posterior, choices: Choices, source: Source) -> Posteri
 
 def _resolve(posterior: Posterior, table: TabularMDP, state: Any, action: int | str) -> tuple[int, int]:
     """Return the numbers of a state, given itself or by name, and of an action."""
-    if isinstance(state, str):
-        if state not in table.state_names:
-            raise PolinferError(f"there is no state {state!r}{suggest(state, table.state_names)}")
-        number = table.state_names.index(state)
-    else:
-        number = posterior.state_number(state)
+    number = table.number_of(state) if isinstance(state, str) else posterior.state_number(state)
     if isinstance(action, str) and action not in table.action_names:
         raise PolinferError(
             f"there is no action {action!r}{suggest(action, table.action_names)}; "

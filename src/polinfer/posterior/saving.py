@@ -107,7 +107,7 @@ def remake_problem(
         return mdp
     wanted = as_record(described, DescribedProblem, f"{source}: problem")
     if wanted.domain:
-        for name in _named_code(wanted):
+        for name in named_code(wanted.domain, wanted.options):
             if name not in code:
                 raise PolinferError(
                     f"{source}: the problem is code ({shorten(name)}), which a file cannot start; if you "
@@ -141,11 +141,11 @@ def remake_problem(
     )
 
 
-def _named_code(wanted: DescribedProblem) -> Iterator[str]:
+def named_code(domain: str, options: Any) -> Iterator[str]:
     """Yield what names code to import: ``file.py:Class``, ``module:thing`` behind a scheme or in options."""
-    scheme, colon, address = wanted.domain.partition(":")
+    scheme, colon, address = domain.partition(":")
     if colon and (scheme not in list_schemes() or ":" in address or ".py" in address):
-        yield wanted.domain
+        yield domain
 
     def inside(value: Any) -> Iterator[str]:
         if isinstance(value, str):
@@ -159,7 +159,7 @@ def _named_code(wanted: DescribedProblem) -> Iterator[str]:
             for one in value:
                 yield from inside(one)
 
-    yield from inside(wanted.options)
+    yield from inside(options)
 
 
 def describe_run(mdp: Problem, config: MethodConfig, seed: int, seeds: int, reason: str = "") -> RunConfig:

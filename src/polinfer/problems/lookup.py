@@ -57,6 +57,8 @@ class Lookup:
         return going not in self._rows and over in self._rows
 
     def _number(self, state: Any) -> int:
+        if isinstance(state, str):
+            return self.table.number_of(state)  # as its rows name them
         number = state.item() if isinstance(state, np.ndarray) and state.size == 1 else state
         if hasattr(number, "item"):
             number = number.item()

@@ -16,8 +16,8 @@ class Spec(NamedTuple):
     options: dict[str, Any]
 
 
-def attach_spec(problem: T, spec: Spec) -> T:
-    """Write down on `problem` how it was made."""
+def attach_spec(problem: T, spec: Spec | None) -> T:
+    """Write down on `problem` how it was made; None where that is not known."""
     # Frozen dataclasses refuse ordinary assignment; an object without a __dict__ stays without a spec.
     with contextlib.suppress(AttributeError, TypeError):
         object.__setattr__(problem, _SPEC, spec)

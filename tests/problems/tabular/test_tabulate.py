@@ -222,7 +222,7 @@ def test_a_simulator_without_names_and_endings():
     table = tabulate(Line())
     assert table.identities[:, 0].tolist() == [0, 10, 20, 30]
     assert table.features.tolist() == [[0, 0], [1, 2], [2, 4], [3, 6]]
-    assert table.state_names == ("0", "1", "2", "3")
+    assert table.state_names == ("0", "10", "20", "30")  # the identities: what the problem calls them
     assert table.reward[0].tolist() == [[0.5], [1.5]]
     assert table.absorbing.tolist() == [False, False, False, True]
     assert (table.endings, table.horizon) == ((), 4)

@@ -15,6 +15,7 @@ from gymnasium.experimental.functional import FuncEnv
 
 from polinfer.core.errors import DomainError, suggest
 from polinfer.problems.adapters.gym import from_gymnasium, wrap
+from polinfer.problems.rescaled import rescaled
 
 _OF_ENVIRONMENTS = (
     "horizon",
@@ -26,13 +27,15 @@ _OF_ENVIRONMENTS = (
     "reset_seed",
     "reward_scale",
 )
+_OF_ALL = ("reward_scale", "horizon")
 
 
 def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **options: Any) -> Any:
     """Make the class at `address`: a Gymnasium environment, a JAX problem, or a simulator in plain Python.
 
     For an environment, options that say what a state is are those of `polinfer.from_gymnasium`; all others
-    go to the constructor, as all do for the other kinds.
+    go to the constructor, as all do for the other kinds.  There a constructor that takes no ``reward_scale``
+    or ``horizon`` is left alone, and the problem changed (`polinfer.rescaled`).
     """
     path, _, name = address.rpartition(":")
     found = getattr(load_module(Path(path)), name, None)
@@ -44,14 +47,11 @@ def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **opti
     environment = inspect.isclass(found) and issubclass(found, gymnasium.Env | FuncEnv)
     own = {k: v for k, v in options.items() if not (environment and k in _OF_ENVIRONMENTS)}
     own |= gym_kwargs or {}
+    # Its rewards are scaled for a class that does not do it by itself, likewise the horizon.
+    ours = {k: own.pop(k) for k in _OF_ALL if not environment and k in own and not _takes(found, k)}
     try:
         made = found(**own)
     except TypeError as error:
-        if not environment and "reward_scale" in own and not _takes(found, "reward_scale"):
-            raise DomainError(
-                f"{name} takes no reward_scale: give its constructor that argument and multiply its rewards "
-                "by it; in Python, polinfer.tabulate(problem).with_problem(reward_scale=...) needs no change"
-            ) from error
         raise DomainError(
             f"{address} cannot be made with {', '.join(own) or 'no options'}: {error}"
         ) from error
@@ -60,8 +60,8 @@ def make_own(address: str, *, wrappers: Any = (), gym_kwargs: Any = None, **opti
     if not isinstance(made, gymnasium.Env | FuncEnv):
         if wrappers:
             raise DomainError(f"{address} is no Gymnasium environment, so wrappers do not go around it")
-        return made
-    told = {k: v for k, v in options.items() if k in _OF_ENVIRONMENTS}
+        return rescaled(made, **ours) if ours else made
+    told = {k: v for k, v in options.items() if k in _OF_ENVIRONMENTS} | ours
     limit = getattr(made, "max_episode_steps", None)
     if "horizon" not in told and isinstance(limit, int):
         told["horizon"] = limit

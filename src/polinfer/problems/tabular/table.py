@@ -15,7 +15,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from polinfer.core.display import Shown
-from polinfer.core.errors import TableError, check_at_least, check_finite
+from polinfer.core.errors import PolinferError, TableError, check_at_least, check_finite, shorten, suggest
 from polinfer.core.protocol import (
     Ending,
     Outcomes,
@@ -333,6 +333,18 @@ class TabularMDP(Shown):
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def __repr__(self) -> str:
+        kind = ", estimated from draws" if self.is_estimated else ""
+        return (
+            f"TabularMDP({self.num_states} states, {self.num_actions} actions, horizon {self.horizon}{kind})"
+        )
+
+    def number_of(self, name: str) -> int:
+        """Return the number of the state with this name."""
+        if name not in self.state_names:
+            raise PolinferError(f"there is no state {shorten(repr(name))}{suggest(name, self.state_names)}")
+        return self.state_names.index(name)
 
     @property
     def is_estimated(self) -> bool:

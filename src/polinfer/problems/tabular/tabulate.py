@@ -25,6 +25,7 @@ from polinfer.core.protocol import (
 )
 from polinfer.problems.tabular.exploration import exploration_of, explore_problem
 from polinfer.problems.tabular.exploration.given import as_problem
+from polinfer.problems.tabular.labels import action_names_of, identity_names
 from polinfer.problems.tabular.rows import OutcomeRows
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -220,11 +221,13 @@ def _assemble(
         "prior": None if prior is None else np.where(np.asarray(legal), np.asarray(prior), 0.0),
         "discount": discount_of(mdp),
     }
+    options["action_names"] = action_names_of(mdp)
     if isinstance(mdp, HasNames):
-        options["action_names"] = mdp.action_names
         options["state_names"] = [
             mdp.state_name(jax.tree.map(lambda x, i=i: x[i], on_host)) for i in range(count)
         ]
+    else:
+        options["state_names"] = identity_names(options["identities"])
     if isinstance(mdp, HasEndings):
         options["endings"] = mdp.endings
         options["ending_of"] = np.where(absorbing, np.asarray(ending, np.int32), -1).astype(np.int32)

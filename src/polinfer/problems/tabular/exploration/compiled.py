@@ -13,6 +13,7 @@ from polinfer.core.errors import PolinferError
 from polinfer.core.protocol import MDP, HasEndings, HasNames, HasPrior, State, discount_of
 from polinfer.problems.tabular.exploration.counts import Drawn, joined
 from polinfer.problems.tabular.exploration.source import Described
+from polinfer.problems.tabular.labels import action_names_of, identity_names
 
 _LANES, _SMALL, _DRAWS = 2048, 64, 64  # pairs in a call, and draws of each
 _WAYS = 4  # representatives that are kept of a state
@@ -215,12 +216,15 @@ class CompiledSource:
 
         features, ending, legal, prior = look(states)
         sources = [jax.tree.unflatten(self._structure, reps[0]) for reps in self._reps]
-        named = isinstance(mdp, HasNames)
+        identities = np.stack(self._identities)
+        names = identity_names(identities)
+        if isinstance(mdp, HasNames):
+            names = [mdp.state_name(state) for state in sources]
         return Described(
-            state_names=[mdp.state_name(state) for state in sources] if isinstance(mdp, HasNames) else None,
-            action_names=mdp.action_names if named and isinstance(mdp, HasNames) else None,
+            state_names=names,
+            action_names=action_names_of(mdp),
             features=np.asarray(features, np.float32),
-            identities=np.stack(self._identities),
+            identities=identities,
             endings=mdp.endings if isinstance(mdp, HasEndings) else (),
             ending_of=None if ending is None else np.asarray(ending, np.int32),
             prior=None if prior is None else np.where(np.asarray(legal), np.asarray(prior, np.float64), 0.0),
