@@ -39,8 +39,8 @@ export class TakeAwayView {
       h("h3", {}, "In Python"),
       h("pre", { id: "snippet", tabindex: 0 }, code),
       h("div", { class: "row" },
-        button("copy", "Copy", async () => { await navigator.clipboard.writeText(code); return "Copied."; }),
-        button("copy-address", "Copy the address", async () => { await navigator.clipboard.writeText(location.href); return "The address holds what you see; it opens on this machine while the server runs."; })));
+        button("copy", "Copy", () => copy(code, "Copied.")),
+        button("copy-address", "Copy the address", () => copy(location.href, "The address holds what you see; it opens on this machine while the server runs."))));
   }
 
   /** The views that are there to export. @returns {Object<string, () => SVGElement>} */
@@ -136,4 +136,12 @@ export class TakeAwayView {
   async png() {
     download(`${this._file()}.png`, await rasterOf(pictureOf(this._sources()[this.what]())));
   }
+}
+
+/** @param {string} text @param {string} done */
+async function copy(text, done) {
+  // Browsers give no clipboard to pages of other machines.
+  if (!navigator.clipboard) throw new Error("The browser does not let this page copy; select the text and press Ctrl+C.");
+  await navigator.clipboard.writeText(text);
+  return done;
 }
