@@ -110,7 +110,14 @@ class Page:
         return str(self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
     def click(self, selector: str) -> None:
-        self.browser.find_element(By.CSS_SELECTOR, selector).click()
+        def clicked() -> bool:
+            try:
+                self.browser.find_element(By.CSS_SELECTOR, selector).click()
+            except StaleElementReferenceException:  # It was drawn anew just then.
+                return False
+            return True
+
+        self.until(clicked)
 
     def answered(self) -> None:
         self.until(lambda: self.js("return document.querySelector('.stale') === null"))
@@ -154,15 +161,7 @@ class Page:
         """Press a button of the tab *Take away*, and return the file that comes."""
         path = Path(self.browser.taken) / name
         path.unlink(missing_ok=True)
-
-        def pressed() -> bool:
-            try:
-                self.click(f"#{button}")
-            except StaleElementReferenceException:  # The panel was drawn anew just then.
-                return False
-            return True
-
-        self.until(pressed)
+        self.click(f"#{button}")
         self.until(path.is_file)
         return path
 
