@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -68,7 +69,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options = Options()
     options.binary_location = str(BROWSER)
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+    # Without motion: what turns while the worker computes would be drawn by the same processor.
+    still = "--force-prefers-reduced-motion"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", still):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     taken = tmp_path_factory.mktemp("taken")
@@ -107,7 +110,14 @@ class Page:
         return str(self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
     def click(self, selector: str) -> None:
-        self.browser.find_element(By.CSS_SELECTOR, selector).click()
+        def clicked() -> bool:
+            try:
+                self.browser.find_element(By.CSS_SELECTOR, selector).click()
+            except StaleElementReferenceException:  # It was drawn anew just then.
+                return False
+            return True
+
+        self.until(clicked)
 
     def answered(self) -> None:
         self.until(lambda: self.js("return document.querySelector('.stale') === null"))
@@ -151,15 +161,7 @@ class Page:
         """Press a button of the tab *Take away*, and return the file that comes."""
         path = Path(self.browser.taken) / name
         path.unlink(missing_ok=True)
-
-        def pressed() -> bool:
-            try:
-                self.click(f"#{button}")
-            except StaleElementReferenceException:  # The panel was drawn anew just then.
-                return False
-            return True
-
-        self.until(pressed)
+        self.click(f"#{button}")
         self.until(path.is_file)
         return path
 
@@ -238,6 +240,13 @@ def test_the_slider_goes_from_uniform_to_the_optimum_and_the_address_keeps_all(p
     page.slide(0)
     assert max(page.until(page.probabilities).values()) < 28
     page.slide(1000)
+    places = page.js(
+        "const before = history.length, input = document.getElementById('scale');"
+        "for (const place of [990, 995, 1000]) { input.value = place;"
+        " for (const kind of ['input', 'change']) input.dispatchEvent(new Event(kind)); }"
+        "return history.length - before"
+    )
+    assert places <= 1  # Arrow keys would else leave a place to come back to each.
     assert page.probabilities()["down"] >= 99
     before = page.browser.current_url
     page.browser.refresh()
@@ -254,17 +263,21 @@ def test_a_swamp_is_drawn_and_the_policy_turns_away(page: Page) -> None:
     page.solved()
     page.press_cell(0, 1)
     before = page.until(page.probabilities)
-    page.browser.find_element(By.TAG_NAME, "body").send_keys("3")
+    body = page.browser.find_element(By.TAG_NAME, "body")
+    body.send_keys("5")
+    page.press_cell(0, 2)  # A wall takes a number away from the states behind it.
+    body.send_keys("3")
     for x in (0, 1):
         page.press_cell(x, 0)
     assert page.js("return document.querySelector('.picture').classList.contains('stale')")
     page.solved()
-    page.browser.find_element(By.TAG_NAME, "body").send_keys("0")
+    assert page.text("#side h2").startswith("(1,2)")
+    body.send_keys("0")
     page.press_cell(0, 1)
     after = page.until(page.probabilities)
     assert after["up"] < before["up"] - 5
     assert "map=WWG" in page.browser.current_url
-    page.browser.find_element(By.TAG_NAME, "body").send_keys(Keys.CONTROL, "z")
+    body.send_keys(Keys.CONTROL, "z")
     page.until(lambda: "map=.WG" in page.browser.current_url or "map=W.G" in page.browser.current_url)
     page.click("#redo")
     page.until(lambda: "map=WWG" in page.browser.current_url)
@@ -327,6 +340,9 @@ def test_neighbours_are_compared_on_the_same_picture(page: Page) -> None:
     assert "0.55" in words
     page.click("#side input[type=radio]:not(:checked)")
     page.until(lambda: "soft" in page.text(".caption"))
+    page.click("#tab-watch")
+    page.click("#many")
+    page.until(lambda: "average, over time, of a policy that looks at the time" in page.text("#side"))
 
 
 @pytest.mark.parametrize("given", [{}, {0: 0}], ids=["posterior", "conditional"])
@@ -336,7 +352,9 @@ def test_a_saved_run_is_loaded_by_the_library(page: Page, given: dict[int, int])
     page.solved()
     box = page.browser.find_element(By.ID, "folder")
     box.clear()
-    box.send_keys(f"taken{len(given)}")
+    box.send_keys(f"taken{len(given)}", Keys.ARROW_LEFT)
+    page.js("dispatchEvent(new PopStateEvent('popstate'))")  # Everything is drawn anew.
+    assert page.js("return document.activeElement.selectionStart") == len("taken")
     page.click("#save")
     page.until(lambda: f"Saved as taken{len(given)}" in page.text("#side"))
     loaded = polinfer.load(page.server.folder / f"taken{len(given)}")
@@ -457,12 +475,21 @@ def test_a_report_is_slid_and_clicked_without_a_server(browser: Any, tmp_path: P
     page.solved()
     page.press_cell(0, 1)
     assert page.until(page.probabilities)["down"] == pytest.approx(80, abs=1)
+    kept = page.js(
+        """window.button = document.querySelector(".give");
+        window.button.dispatchEvent(new PointerEvent("pointerdown", {bubbles: true, buttons: 1}));
+        dispatchEvent(new PopStateEvent("popstate"));  // A record that arrives before the button is released.
+        return window.button.isConnected"""
+    )
+    assert kept
+    page.js("window.button.dispatchEvent(new PointerEvent('pointerup', {bubbles: true}))")
+    page.until(lambda: not page.js("return window.button.isConnected"))
     page.slide(1000)
     page.until(lambda: page.probabilities()["down"] >= 99)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def large_page() -> str:
+def large_page(*without: str) -> str:
     """Return a page of 30 by 30 cells without a server, from policies that nobody needs to solve for."""
     rng = np.random.default_rng(3)
     letters = rng.choice(list(".....RW#"), size=(30, 30))
@@ -470,9 +497,10 @@ def large_page() -> str:
     problem = polinfer.make("gridworld", map="\n".join("".join(row) for row in letters), horizon=40)
     table = polinfer.tabulate(problem)
     points = []
-    for scale in answers.SCALES:
+    for rank, scale in enumerate(answers.SCALES):
         policy = rng.dirichlet(np.full(4, 1 / scale), table.num_states) + 1e-9
         found = answers.executed(table, "posterior", policy / policy.sum(axis=1, keepdims=True))
+        found = msgspec.structs.replace(found, returned=float(rank))  # half-way is near to uniform
         points.append(answers.PointRecord(scale, found, found, 0.1, 0.0, 0.1, scale, 0.1, 1 / scale))
     drawn = answers.whole(rng.integers(0, 4, (200, table.num_states)))
     errors = answers.floats(np.full((table.num_states, 4), 0.05))
@@ -482,8 +510,10 @@ def large_page() -> str:
         "draft": answers.AnswerRecord(points[4].executed, errors, "tempered", "", False, *numbers, drawn),
         "path": answers.PathRecord(points, 0.0, 1.0, 1.0, False),
     }
+    records["given"] = msgspec.structs.replace(records["draft"], draft=True)
     start = {"problem": {"type": "opened", "digest": "report"}, "title": "large", "max_side": 30}
-    return assemble("large", {"start": start | {"presets": {}, "names": []}, "records": records})
+    kept = {name: record for name, record in records.items() if name not in without}
+    return assemble("large", {"start": start | {"presets": {}, "names": []}, "records": kept})
 
 
 def test_a_large_map_is_slid_and_watched_without_delay(browser: Any, tmp_path: Path) -> None:
@@ -493,6 +523,12 @@ def test_a_large_map_is_slid_and_watched_without_delay(browser: Any, tmp_path: P
     page.open()
     page.solved()
     assert page.js("return document.querySelector('svg.grid').viewBox.baseVal.width") > 30
+    outside = page.js(
+        "const box = document.querySelector('.slider').getBoundingClientRect();"
+        "return [...document.querySelectorAll('.tick')].map((tick) => tick.getBoundingClientRect())"
+        ".filter((tick) => tick.left < box.left || tick.right > box.right).length"
+    )
+    assert outside == 0
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
 
     def milliseconds(every_frame: str, frames: int = 60) -> float:
@@ -524,3 +560,13 @@ def test_a_large_map_is_slid_and_watched_without_delay(browser: Any, tmp_path: P
     assert "Episode" in page.text(".log")
     assert sliding < 50
     assert watching < 1000 / 60
+    page.js("location.hash = '#tab=ask&given=0.0'")
+    page.until(lambda: page.text(".caption p") == "posterior, given (first answer)")
+
+
+def test_a_map_is_seen_before_it_is_solved(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "unsolved.html").write_text(large_page("draft"), encoding="utf-8")
+    page = Page(browser, Server(None, (tmp_path / "unsolved.html").as_uri(), tmp_path))  # type: ignore[arg-type]
+    page.open()
+    page.until(lambda: page.js("return document.querySelector('svg.grid')?.viewBox.baseVal.width > 30"))
+    assert page.text(".caption p") == "solving …"

@@ -10,7 +10,7 @@ import pytest
 
 import polinfer
 from polinfer.core.errors import PolinferError
-from polinfer.explore.answers import answer_record
+from polinfer.explore.answers import answer_record, executed, soft_record
 from polinfer.explore.limits import known_names, make_problem
 from polinfer.explore.pictures import picture_of
 from polinfer.explore.questions import given_record
@@ -65,24 +65,36 @@ def test_what_the_slider_asks_for_is_overtaken_by_the_slider_alone() -> None:
     assert not overtaken(slid, JobRequest("certificate", ABLATION, scale=3.0))
 
 
-def test_a_newer_problem_ends_an_older_one(session: Session) -> None:
+def test_a_long_computation_pauses_for_a_question_and_ends_for_a_newer_problem(session: Session) -> None:
     seen: list[JobState] = []
     leave = session.listen(seen.append)
-    slow = JobRequest("path", GridProblem("\n".join(["." * 12] * 11 + ["S" + "." * 10 + "G"])))
-    key = session.submit(slow).key
+    large = GridProblem("\n".join(["." * 12] * 11 + ["S" + "." * 10 + "G"]))
+    key = session.submit(JobRequest("path", large)).key
     while session.state(key).state == "queued":  # type: ignore[union-attr]
         time.sleep(0.01)
+    asked = session.submit(JobRequest("problem", large)).key
+    assert b"(12,12)" in session.wait(asked)
+    assert [state.key for state in session.running()] == [key]
     began = time.monotonic()
     assert session.wait(session.submit(JobRequest("problem", ABLATION)).key)
     while session.state(key).state == "running":  # type: ignore[union-attr]
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 15 + session._starting
         time.sleep(0.01)
     leave()
     assert [state.state for state in seen if state.key == key][-1] == "cancelled"
 
 
-def test_a_computation_that_takes_too_long_is_stopped() -> None:
-    with Session(time_limit=0.2) as session:
+def test_a_worker_that_starts_is_waited_for_and_one_that_takes_too_long_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("polinfer.explore.session._PATIENCE", 0.0)
+    with Session() as session:
+        first = session._process.pid
+        session.submit(JobRequest("problem", GridProblem("S.G")))
+        time.sleep(0.2)  # It is being started for this one.
+        assert session.wait(session.submit(JobRequest("problem", ABLATION)).key)
+        assert session._process.pid == first
+        session.time_limit = 0.2
         key = session.submit(JobRequest("path", GridProblem("\n".join(["S" + "." * 19] * 20)))).key
         with pytest.raises(PolinferError, match=r"longer than 0\.2 seconds"):
             session.wait(key)
@@ -132,6 +144,17 @@ def test_the_policies_that_are_sent_are_draws_of_all_islands() -> None:
     posterior = polinfer.infer(polinfer.make("gridworld/ablation"), "exact", samples=50)
     record = answer_record(posterior, draft=False, began=0.0)
     assert record.draws == 50
+
+
+def test_an_average_over_time_says_what_it_returns_itself() -> None:
+    """The page plays the average, which returns something else than the policy with a clock."""
+    table = polinfer.tabulate(polinfer.make("gridworld/ablation"))
+    soft = polinfer.exact.soft_value_iteration(table)
+    played = polinfer.exact.evaluate_policy(table, soft.policy).expected_return
+    record = soft_record(table)
+    assert record.averaged == pytest.approx(played)
+    assert abs(record.returned - played) > 1e-3
+    assert executed(table, "posterior", soft.policy).averaged is None
 
 
 @pytest.mark.parametrize(

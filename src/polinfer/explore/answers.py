@@ -95,6 +95,7 @@ class PolicyRecord(msgspec.Struct, frozen=True):
     entropy: float  # nats a step
     length: float
     note: str = ""
+    averaged: float | None = None  # returned, by `policy`, where it averages a policy that looks at the time
 
 
 class AnswerRecord(msgspec.Struct, frozen=True):
@@ -256,7 +257,11 @@ def executed(
     The rewards of `table` are `scale` times the problem's own, in which returns are told.
     """
     value = exact.evaluate_policy(table, policy if run is None else run)
-    return record_of(name, policy, replace(value, expected_return=value.expected_return / scale), note)
+    record = record_of(name, policy, replace(value, expected_return=value.expected_return / scale), note)
+    if run is None or run.ndim < 3:
+        return record
+    averaged = exact.evaluate_policy(table, policy).expected_return / scale
+    return msgspec.structs.replace(record, averaged=averaged)
 
 
 def record_of(name: str, policy: Floats, value: exact.PolicyValue, note: str = "") -> PolicyRecord:

@@ -64,7 +64,7 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     problem: ProblemRequest
     scale: float = 1.0  # a further factor on every reward: where the slider stands
     given: tuple[tuple[int, int], ...] = ()  # states and the actions that are taken there
-    draft: bool = False  # of given: condition the first answer, since there is no other yet
+    draft: bool = False  # of given and explain: about the first answer, where there is no other yet
     sweeps: int = 2000  # of vsmc
     seed: int = 0
 

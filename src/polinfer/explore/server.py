@@ -232,6 +232,8 @@ async def _stream(session: Session, request: Any) -> AsyncIterator[bytes]:
     leave = session.listen(hear)
     try:
         yield b"retry: 2000\n\n"
+        for state in session.running():
+            yield b"data: " + msgspec.json.encode(state) + b"\n\n"
         while not await request.is_disconnected():
             try:
                 state = await asyncio.wait_for(queue.get(), _HEARTBEAT)

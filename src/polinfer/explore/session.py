@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import tempfile
 import threading
@@ -17,14 +18,16 @@ import msgspec
 
 from polinfer.core.errors import PolinferError
 from polinfer.explore.records import MAX_SECONDS, JobRequest, JobState
-from polinfer.explore.worker import Message, Task, work
+from polinfer.explore.worker import READY, Message, Task, work
 
 _CACHED = 128  # records
-_PATIENCE = 2.0  # seconds for a cancelled task to end by itself
+_PATIENCE = 2.0  # seconds for a cancelled task to end by itself, at least
 _ORDER = (
     "problem", "draft", "given", "explain", "soft", "neighbours", "path", "answer", "certificate", "vsmc"
 )  # fmt: skip
 _QUEUED = 32
+_QUICK = frozenset(("problem", "draft", "given", "explain", "soft", "neighbours"))
+"""Questions that a longer computation pauses for: the worker answers them between two of its steps."""
 
 Listener = Callable[[JobState], None]
 
@@ -71,6 +74,7 @@ class Session:
         self._wake = threading.Condition(self._lock)
         self._queue: list[_Job] = []
         self._running: _Job | None = None
+        self._beside: _Job | None = None  # what the running one pauses for
         self._records: OrderedDict[str, bytes] = OrderedDict()
         self._states: dict[str, JobState] = {}
         self._listeners: list[Listener] = []
@@ -100,17 +104,20 @@ class Session:
             if job.key in self._records and save is None:
                 self._records.move_to_end(job.key)
                 return JobState(job.key, "done", request.kind, 1.0)
-            for other in (*self._queue, *([self._running] if self._running else [])):
-                if other.key == job.key and not other.ended:
+            for other in (*self._queue, self._running, self._beside):
+                if other is not None and other.key == job.key and not other.ended:
                     return self._states[job.key]
             if len(self._queue) >= _QUEUED:
                 raise PolinferError("too much is being computed already; wait a moment")
             self._number += 1
-            self._queue.append(job)
-            self._queue.sort(key=lambda one: (_ORDER.index(one.request.kind), one.number))
+            self._enqueue(job)
             state = self._tell(JobState(job.key, "queued", request.kind))
             self._wake.notify_all()
             return state
+
+    def _enqueue(self, job: _Job) -> None:
+        self._queue.append(job)
+        self._queue.sort(key=lambda one: (_ORDER.index(one.request.kind), one.number))
 
     def cancel(self, key: str | None = None) -> None:
         """End one computation, or all."""
@@ -135,6 +142,12 @@ class Session:
         with self._lock:
             return self._states.get(key)
 
+    def running(self) -> list[JobState]:
+        """Return where what is being computed stands, for who comes late."""
+        with self._lock:
+            jobs = [job for job in (self._running, self._beside) if job is not None and not job.ended]
+            return [self._states[job.key] for job in jobs]
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every change, from another thread; return what ends that."""
         with self._lock:
@@ -147,7 +160,7 @@ class Session:
 
         return leave
 
-    def wait(self, key: str, seconds: float = 60.0) -> bytes:
+    def wait(self, key: str, seconds: float = 300.0) -> bytes:
         """Return a record when it is there."""
         until = time.monotonic() + seconds
         with self._wake:
@@ -176,6 +189,7 @@ class Session:
         )
         self._process.start()
         theirs.close()
+        self._started, self._starting, self._heard = time.time(), math.inf, 0.0
 
     def _stop_worker(self) -> None:
         self._pipe.close()
@@ -185,35 +199,75 @@ class Session:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._queue and not self._closed:
+                while not self._queue and self._beside is None and not self._closed:
                     self._wake.wait(1.0)
                 if self._closed:
                     return
-                job = self._running = self._queue.pop(0)
-                job.began = time.monotonic()
-                self._tell(JobState(job.key, "running", job.request.kind))
-            outcome = self._compute(job)
+                # The worker may have ended a computation just before it was to pause for this question.
+                sent = self._beside is not None
+                job = self._running = self._beside or self._queue.pop(0)
+                self._beside = None
+            if not sent:
+                self._begin(job)
+            outcome = self._compute(job, sent)
             with self._wake:
                 self._running = None
-                if outcome.record is not None:
-                    self._records[job.key] = outcome.record
-                    while len(self._records) > _CACHED:
-                        self._records.popitem(last=False)
-                    self._tell(JobState(job.key, "done", job.request.kind, 1.0))
-                elif outcome.cancelled:
-                    self._tell(JobState(job.key, "cancelled", job.request.kind))
-                else:
-                    self._tell(JobState(job.key, "failed", job.request.kind, note=outcome.error or "failed"))
-                self._wake.notify_all()
+                self._conclude(job, outcome)
 
-    def _compute(self, job: _Job) -> Message:
+    def _begin(self, job: _Job) -> None:
+        job.began = time.monotonic()
+        self._tell(JobState(job.key, "running", job.request.kind))
+
+    def _conclude(self, job: _Job, outcome: Message) -> None:
+        with self._wake:
+            if outcome.record is not None:
+                self._records[job.key] = outcome.record
+                while len(self._records) > _CACHED:
+                    self._records.popitem(last=False)
+                self._tell(JobState(job.key, "done", job.request.kind, 1.0))
+            elif outcome.cancelled:
+                self._tell(JobState(job.key, "cancelled", job.request.kind))
+            else:
+                self._tell(JobState(job.key, "failed", job.request.kind, note=outcome.error or "failed"))
+            self._wake.notify_all()
+
+    def _send(self, job: _Job) -> None:
+        self._pipe.send_bytes(msgspec.json.encode(Task(job.number, job.request, self.sources, job.save)))
+
+    def _pause(self, job: _Job) -> None:
+        """Let a long computation pause for a quick question, if there is one."""
+        with self._lock:
+            if self._beside is not None or job.ended or job.request.kind in _QUICK:
+                return
+            quick = [one for one in self._queue if one.request.kind in _QUICK and one.save is None]
+            if not quick:
+                return
+            self._beside = quick[0]
+            self._queue.remove(quick[0])
+        self._begin(quick[0])
+        self._send(quick[0])
+
+    def _compute(self, job: _Job, sent: bool) -> Message:
         """Let the worker do one job; start another worker where this one ends or does not listen."""
         try:
-            task = Task(job.number, job.request, self.sources, job.save)
-            self._pipe.send_bytes(msgspec.json.encode(task))
+            if not sent:
+                self._send(job)
             while True:
+                self._pause(job)
                 if self._pipe.poll(0.1):
                     message = msgspec.json.decode(self._pipe.recv_bytes(), type=Message)
+                    if message.number == READY:
+                        self._starting = (message.share or 0.0) - self._started
+                        self._heard = time.monotonic()
+                        continue
+                    beside = self._beside
+                    if beside is not None and message.number == beside.number:
+                        if message.share is None:
+                            self._beside = None
+                            self._conclude(beside, message)
+                        else:
+                            self._progress(beside, message)
+                        continue
                     if message.number != job.number:
                         continue
                     if message.share is None:
@@ -223,7 +277,7 @@ class Session:
                 now = time.monotonic()
                 if self._closed:
                     return Message(job.number, cancelled=True)
-                if job.ended and now - job.ended > _PATIENCE:
+                if job.ended and self._is_deaf(job, now):
                     self._restart()
                     return Message(job.number, cancelled=True)
                 if now - job.began > self.time_limit:
@@ -237,8 +291,16 @@ class Session:
             self._restart()
             return Message(job.number, error="the computation ended unexpectedly; memory may have run out")
 
+    def _is_deaf(self, job: _Job, now: float) -> bool:
+        """Whether a worker that was told to stop is to be replaced: not before another could have started."""
+        return now - max(job.ended, self._heard) > max(_PATIENCE, self._starting)
+
     def _restart(self) -> None:
         self._stop_worker()
+        with self._lock:
+            if self._beside is not None:
+                self._enqueue(self._beside)
+                self._beside = None
         if not self._closed:
             self._start_worker()
 

@@ -26,6 +26,7 @@ from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular import TabularMDP
 from polinfer.runs.folder import load
 
+READY = -1  # the number of the message that a worker starts with; its share is the time of day
 _KEPT = 8  # posteriors
 _NICE = 10  # the page goes before what it waits for
 _TIME_LIMIT = 0.7 * MAX_SECONDS  # of one inference, which then ends its step
@@ -65,6 +66,7 @@ def work(pipe: Connection, latest_cancelled: Any, cache: str) -> None:
         jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # type: ignore[no-untyped-call]
     solver = Solver()
+    pipe.send_bytes(msgspec.json.encode(Message(READY, time.time())))
     while True:
         try:
             task = msgspec.json.decode(pipe.recv_bytes(), type=Task)
@@ -83,6 +85,9 @@ def _answer(solver: Solver, task: Task, pipe: Connection, latest_cancelled: Any)
         nonlocal sent
         if task.number <= latest_cancelled.value:
             raise CancelledError
+        if pipe.poll():  # A quick question, which this pauses for.
+            other = msgspec.json.decode(pipe.recv_bytes(), type=Task)
+            pipe.send_bytes(msgspec.json.encode(_answer(solver, other, pipe, latest_cancelled)))
         now = time.monotonic()
         if row is not None or now - sent > 0.1:
             sent = now
@@ -134,7 +139,8 @@ class Solver:
             case "path":
                 return self._path(request, tell)
             case "explain":
-                return answers.explanation_record(self.best(request, tell), request.scale)
+                posterior = self.posterior(request, tell, draft=request.draft)
+                return answers.explanation_record(posterior, request.scale)
             case "certificate":
                 return answers.certificate_record(self.posterior(request, tell))
             case "neighbours":
@@ -196,10 +202,6 @@ class Solver:
         while len(self.kept) > _KEPT:
             self.kept.popitem(last=False)
         return found
-
-    def best(self, request: JobRequest, tell: Tell) -> Posterior:
-        """Return the best posterior at hand, the first answer where there is none yet."""
-        return self.posterior(request, tell, draft=True)
 
     def _run_folder(self, request: JobRequest) -> Path | None:
         problem = request.problem

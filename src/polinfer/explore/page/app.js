@@ -40,8 +40,12 @@ export class App {
     /** @type {Editor|null} */ this.editor = null;
     /** @type {Map<string, string>} */ this.running = new Map();
     this.frame = 0;
+    /** When sliding was put into the address last. */ this.slid = -Infinity;
     this.timer = 0;
     /** A remark above the picture, until something changes. */ this.remark = "";
+    /** The name of the state that stays selected while the map is changed. @type {string|null} */ this.follows = null;
+    /** A pointer is down where controls are: they stay, so that the click finds them. */ this.held = false;
+    this.due = false;
   }
 
   async start() {
@@ -74,7 +78,7 @@ export class App {
       h("optgroup", { label: "More" }, others.map((/** @type {string} */ name) => h("option", { value: name }, name))));
     this.title = h("p", { class: "title" });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
-    this.status = h("div", { class: "status", role: "status", "aria-live": "polite" });
+    this.status = h("div", { class: "status", role: "status", "aria-live": "off" });
     this.speech = h("p", { class: "unseen", "aria-live": "polite" });
     this.stage = h("div", { class: "stage" });
     this.kinds = h("div", { class: "switch", role: "group", "aria-label": "View" },
@@ -83,6 +87,10 @@ export class App {
       h("button", { role: "tab", id: `tab-${name}`, "aria-controls": "side", onclick: () => this.set({ tab: name }), onkeydown: (/** @type {KeyboardEvent} */ event) => this._tabKey(event) }, title)));
     this.side = h("div", { id: "side", role: "tabpanel", tabindex: -1, "aria-labelledby": "tab-ask" });
     this.theme = h("button", { class: "icon", id: "theme", title: "Light or dark", "aria-label": "Light or dark", onclick: () => this._theme() }, "◐");
+    for (const part of [this.side, this.stage]) part.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => this._hold(event));
+    // Menus may keep the release of the pointer to themselves.
+    for (const kind of ["pointerup", "pointercancel", "change", "keydown", "blur"]) addEventListener(kind, () => setTimeout(() => this._release()));
+    addEventListener("pointermove", (event) => event.buttons || this._release());
     try {
       const kept = localStorage.getItem("polinfer-theme");
       if (kept) document.documentElement.dataset.theme = kept;
@@ -106,20 +114,35 @@ export class App {
     try {
       const info = infoOf(await this._ask("problem"));
       if (epoch !== this.epoch) return;
-      this.next = info;
+      // Nothing was there before: what is to be solved can be seen, and drawn on, already.
+      if (!this.data.answer) {
+        this.info = info;
+        this._fit(info);
+      }
+      this.draw();
       const answer = answerOf(await this._ask("draft"));
       if (epoch !== this.epoch) return;
       this.info = info;
       this.data = new Data();
       this.data.keep(1).answer = answer;
       this.stale = false;
-      if (this.state.select !== null && !info.states[this.state.select]) this.state.select = null;
-      this.state.given = this.state.given.filter(([s, a]) => info.choices.has(s) && info.actions[a] !== undefined);
+      this.say(answer.draft ? "A first answer is there." : "The answer is there.");
+      this._fit(info);
       this.draw();
       this._more(epoch);
     } catch (error) {
       if (epoch === this.epoch) this._fail("problem", /** @type {any} */ (error));
     }
+  }
+
+  /** Keep what is selected and given, where it is in this problem. @param {import("./model/types.js").Info} info */
+  _fit(info) {
+    this.state.given = this.state.given.filter(([s, a]) => info.choices.has(s) && info.actions[a] !== undefined);
+    if (this.follows !== null) this.state.select = info.states.includes(this.follows) ? info.states.indexOf(this.follows) : null;
+    else if (this.state.select !== null && !info.states[this.state.select]) this.state.select = null;
+    else return;
+    this.follows = null;
+    history.replaceState(null, "", toHash(this.state));
   }
 
   /** Ask for what follows the first answer: the server does it one by one. @param {number} epoch */
@@ -131,13 +154,14 @@ export class App {
     };
     const fail = (/** @type {string} */ kind) => (/** @type {any} */ error) => epoch === this.epoch && this._fail(kind, error);
     this._ask("path").then(keep((record) => { this.data.path = pathOf(record); this._agree(); })).catch(fail("path"));
-    const explain = () => this._ask("explain").then(keep((record) => { this.data.keep(1).explanation = record; })).catch(fail("explain"));
-    if (!this.data.answer?.draft) explain();
-    else {
+    const explain = (/** @type {boolean} */ draft) => this._ask("explain", { draft }).then(keep((record) => { this.data.keep(1).explanation = record; })).catch(fail("explain"));
+    explain(this.data.answer?.draft ?? false);
+    if (this.data.answer?.draft) {
       this._ask("answer").then(keep((record) => {
         this.data.keep(1).answer = answerOf(record);
+        this.say("The answer is there.");
         this._agree();
-        explain();
+        explain(false);
       })).catch(fail("answer"));
     }
     this._lazy();
@@ -177,7 +201,7 @@ export class App {
     if (state.shown === "soft" || state.against === "soft" || tab === "compare") this._need("soft", 1 / state.alpha);
     // The path answers for every scale at once; what needs whole policies or errors is computed at this one.
     if (scale !== 1 && (tab === "watch" || state.given.length || (tab === "ask" && state.select !== null))) this._need("draft");
-    if (scale !== 1 && tab === "ask" && state.select !== null) this._need("explain");
+    if (scale !== 1 && tab === "ask" && state.select !== null) this._need("explain", scale, { draft: true });
     // What is taken away is what the program beside it computes, not the path's picture of it.
     if (scale !== 1 && (tab === "judge" || tab === "take")) this._need("answer");
     if (tab === "judge") this._need("certificate");
@@ -195,12 +219,12 @@ export class App {
     if (wanted) this.fetch("given", { given: state.given, scale: state.scale, draft });
   }
 
-  /** Ask for something at a scale, once. @param {string} kind @param {number} [scale] */
-  _need(kind, scale = this.state.scale) {
+  /** Ask for something at a scale, once. @param {string} kind @param {number} [scale] @param {Object<string, any>} [more] */
+  _need(kind, scale = this.state.scale, more = {}) {
     const { asked } = this.data.keep(scale);
     if (asked.has(kind)) return;
     asked.add(kind);
-    this.fetch(kind, { scale });
+    this.fetch(kind, { scale, ...more });
   }
 
   /** @param {string} kind @param {Object<string, any>} [more] @param {(state: any) => void} [onProgress] */
@@ -292,14 +316,19 @@ export class App {
     this.draw();
   }
 
-  /** Put the state into the address, as a place to come back to. */
-  remember() {
+  /** Put the state into the address, as a place to come back to; sliding that goes on is one place. */
+  remember(sliding = false) {
     const hash = toHash(this.state);
-    if (hash !== location.hash) history.pushState(null, "", hash);
+    if (hash === location.hash) return;
+    const goesOn = sliding && performance.now() - this.slid < 1500;
+    if (goesOn) history.replaceState(null, "", hash);
+    else history.pushState(null, "", hash);
+    this.slid = sliding ? performance.now() : -Infinity;
   }
 
   /** @param {any} problem @param {Object<string, any>} [more] */
   open(problem, more = {}) {
+    this.follows = null;
     Object.assign(this.state, { problem, select: null, given: [], scale: 1, shown: "posterior", against: "", ...more });
     this.remember();
     this.load();
@@ -307,6 +336,8 @@ export class App {
 
   /** A change of the map: shown at once, solved shortly after. @param {any} problem @param {boolean} [goesOn] a stroke: one place to come back to */
   edit(problem, goesOn = false) {
+    // Walls change the numbers of states: what is selected is found again by its name.
+    if (this.state.select !== null && this.info) this.follows ??= this.info.states[this.state.select] ?? null;
     this.state.problem = problem;
     this.state.given = [];
     this.stale = true;
@@ -320,6 +351,7 @@ export class App {
 
   /** @param {number} s */
   select(s) {
+    this.follows = this.stale && this.info ? this.info.states[s] ?? null : null;
     this.set({ select: s < 0 ? null : s, tab: this.state.tab === "watch" || this.state.tab === "compare" ? this.state.tab : "ask" });
     if (this.info && s >= 0) this.say(`${this.info.states[s]}. ${this.describe(s)}`);
   }
@@ -353,7 +385,7 @@ export class App {
   /** Sliding has ended. */
   settle() {
     this.sliding = false;
-    this.remember();
+    this.remember(true);
     this.draw();
   }
 
@@ -396,8 +428,20 @@ export class App {
 
   // Drawing.
 
+  /** A map is drawn on while the pointer is down; everything else waits for its click. @param {PointerEvent} event */
+  _hold(event) {
+    this.held = event.button === 0 && !(event.target instanceof Element && event.target.closest("svg.grid"));
+  }
+
+  _release() {
+    this.held = false;
+    if (this.due) this.draw();
+  }
+
   draw() {
     if (!this.editor) return;
+    this.due = this.held;
+    if (this.held) return;
     this._lazy();
     this.drawPicture();
     this.slider?.draw();
@@ -437,8 +481,9 @@ export class App {
 
   /** What the picture is while there is no answer to this problem. */
   _waiting() {
-    if (this.failed.problem) return this.info ? "not solved; the grey answer is that of another problem" : "not solved";
-    return this.info ? "solving; the grey answer is the old one" : "solving …";
+    const old = this.data.answer !== null;
+    if (this.failed.problem) return old ? "not solved; the grey answer is that of another problem" : "not solved";
+    return old ? "solving; the grey answer is the old one" : "solving …";
   }
 
   /** Why there is no picture of what should be shown. */
@@ -451,7 +496,7 @@ export class App {
   /** Say so where rewards hardly matter, and where they would. */
   _hint() {
     const { path } = this.data;
-    if (!path || this.state.shown !== "posterior" || this.state.given.length) return "";
+    if (!path || this.state.shown !== "posterior" || this.state.against || this.state.given.length) return "";
     if (this.state.scale !== 1) return this.here().answer || numbersAt(path, this.state.scale).computed ? "" : ", between two computed scales";
     const found = way(path);
     if (!found || found.share > 0.05) return "";
@@ -474,6 +519,8 @@ export class App {
 
   _restore() {
     const before = JSON.stringify(this.state.problem);
+    this.follows = null;
+    this.slid = -Infinity;
     this.state = fromHash(location.hash, this.limits.problem);
     if (JSON.stringify(this.state.problem) !== before) this.load();
     else this.draw();

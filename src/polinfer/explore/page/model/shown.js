@@ -20,7 +20,10 @@ export function shownPolicy(app) {
 /** @param {App} app @returns {Shown} */
 function givenPolicy(app) {
   const { data, info } = app;
-  if (data.given) return { policy: data.given.executed, stderr: data.given.stderr, label: "posterior, given", computed: true };
+  if (data.given) {
+    const label = data.given.draft ? "posterior, given (first answer)" : "posterior, given";
+    return { policy: data.given.executed, stderr: data.given.stderr, label, computed: true };
+  }
   const answer = app.here().answer;
   if (!answer || !info) return null;
   const found = conditional(answer, info, app.state.given);

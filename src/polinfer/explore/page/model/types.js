@@ -11,7 +11,7 @@
  *   place: number[], edges: [number, number][], roads: number[][], rows: string[], chart: number[][],
  *   records: string[], sets: number[][]}} Picture
  * @typedef {{name: string, policy: Float32Array, occupancy: Float32Array, returned: number,
- *   success: number|null, entropy: number, length: number, note: string}} Policy
+ *   success: number|null, entropy: number, length: number, note: string, averaged: number|null}} Policy
  * @typedef {{branches: number, successor: Float32Array, probability: Float32Array, reward: Float32Array}} Outcomes
  * @typedef {{title: string, states: string[], actions: string[], horizon: number, initial: Float32Array,
  *   absorbing: Set<number>, choices: Set<number>, illegal: Set<string>, endings: Object<string, number[]>,

@@ -11,10 +11,10 @@ const DARKER = "the darker, the more often visited";
 /** What lengths, darkness and errors look like, by the kind of picture. @type {Object<string, string[]>} */
 const LEGENDS = {
   grid: ["a beam is as long as the action is probable", DARKER, RING],
-  map: ["an arrow is as wide as its share of the moves", DARKER, RING],
+  map: ["an arrow is as wide as its share of the moves; a small circle is a spare tire", DARKER, RING],
   graph: ["a line is as wide as the transition is probable", DARKER, RING],
-  courses: ["a bar is as long as it is probable to enrol; press a course to change the record", "the darker, the more often taken", "a dark line: standard error, longer is less sure"],
-  cards: ["a cell is filled as far as hit is probable; the percentage is written", "", "a dark line: standard error, longer is less sure"],
+  courses: ["a bar is as long as it is probable to enrol; press a course to change the record", "the darker, the more often taken", "a short line: standard error, longer is less sure"],
+  cards: ["a cell is filled as far as hit is probable; the percentage is written", "", "a short line: standard error, longer is less sure"],
 };
 
 export class AskView {
@@ -77,7 +77,7 @@ export class AskView {
           title: `The posterior given that it chooses ${name} here`,
           onclick: () => app.give(s, on ? null : a),
         }, on ? "given ✕" : "if it does"),
-        both && h("small", { class: "both" }, `${percent(both.share)} of all policies do this and what is given`));
+        both && h("small", { class: "both" }, `${percent(both.share)}${both.stderr > 0.002 ? ` (± ${(100 * both.stderr).toFixed(1)})` : ""} of all policies do this and what is given`));
     });
     return h("div", {}, title,
       shown.label !== "posterior" && h("p", { class: "soft" }, shown.label),
@@ -101,6 +101,7 @@ export class AskView {
       share !== null && h("p", {}, h("strong", {}, percent(share)), error ? ` (± ${(100 * error).toFixed(1)})` : "",
         app.state.given.length > 1 ? " of the policies make all of these choices." : " of the policies do this.",
         found ? ` Return then: ${withError(found.executed.returned, null)}.` : ""),
+      found?.draft && h("p", { class: "soft" }, app.client.live ? "From the first answer, roughly; the whole one follows." : "From a first answer, roughly."),
       !found && h("p", { class: "soft" }, app.failed.given || "computing the conditional posterior …"));
   }
 
@@ -132,7 +133,7 @@ export class AskView {
       h("dl", {},
         h("dt", {}, h("i", { class: "key beamkey" })), h("dd", {}, beam),
         visits ? [h("dt", {}, h("i", { class: "key visitskey" })), h("dd", {}, visits)] : null,
-        h("dt", {}, h("i", { class: "key ringkey" })), h("dd", {}, error),
+        h("dt", {}, h("i", { class: `key ${error.includes("ring") ? "ringkey" : "linekey"}` })), h("dd", {}, error),
         h("dt", {}, h("i", { class: "key evenkey" }, "◆")), h("dd", {}, "toss-up: the two best actions are within 10 points")));
   }
 }

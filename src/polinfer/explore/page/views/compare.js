@@ -37,11 +37,11 @@ export class CompareView {
       h("table", { class: "small" },
         h("thead", {}, h("tr", {}, ["shown", "return", "success", "distance"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {}, rows)),
-      !app.here().neighbours && h("p", { class: "soft" }, app.failed.neighbours || "solving by the neighbours …"),
+      !app.here().neighbours && h("p", { class: "soft" }, app.failed.neighbours || "the neighbours are being computed …"),
       h("div", { class: "row" },
-        h("label", { class: "wide" }, `Soft α ${fmt(state.alpha)} `, h("input", { type: "range", id: "alpha", min: -200, max: 200, value: Math.round(100 * Math.log10(state.alpha)), "aria-label": "Entropy weight alpha",
+        h("label", { class: "wide" }, "Soft α", (this.alpha = h("output", { for: "alpha", class: "alpha" }, fmt(state.alpha))), h("input", { type: "range", id: "alpha", min: -200, max: 200, value: Math.round(100 * Math.log10(state.alpha)), "aria-label": "Entropy weight alpha",
           disabled: !data.path,
-          oninput: (/** @type {any} */ event) => app.slideAlpha(10 ** (Number(event.target.value) / 100)), onchange: () => app.settle() }))),
+          oninput: (/** @type {any} */ event) => this._slide(10 ** (Number(event.target.value) / 100)), onchange: () => app.settle() }))),
       h("div", { class: "row" },
         h("label", { class: "wide" }, "Difference to ", h("select", { id: "against", onchange: (/** @type {any} */ event) => app.set({ against: event.target.value }) },
           h("option", { value: "" }, "none"), names.filter((name) => name !== state.shown).map((name) => h("option", { value: name, selected: state.against === name }, name))))),
@@ -54,6 +54,12 @@ export class CompareView {
           h("small", { class: "soft", title: "That of one world may lie above the log Z of the posterior" }, "ten particles; log Z-hat of one world a sweep")),
         this.chart, app.failed.vsmc && h("p", { class: "error" }, app.failed.vsmc)));
     this._curve();
+  }
+
+  /** @param {number} alpha */
+  _slide(alpha) {
+    this.alpha.textContent = fmt(alpha);
+    this.app.slideAlpha(alpha);
   }
 
   /** The paper's worked example, where the two ways of planning part. */
@@ -113,7 +119,7 @@ export class CompareView {
     const high = Math.max(...values, truth ?? -Infinity);
     const y = (/** @type {number} */ v) => 70 - (60 * (v - low)) / (high - low || 1);
     const last = points[points.length - 1][0];
-    this.chart.replaceChildren(
+    replace(this.chart,
       svg("path", { class: "curve return", d: points.map((p, i) => `${i ? "L" : "M"}${10 + (300 * p[0]) / last} ${y(p[1]).toFixed(1)}`).join("") }),
       truth !== null && svg("line", { class: "expected", x1: 10, x2: 310, y1: y(truth), y2: y(truth) }),
       svg("text", { x: 310, y: 78, class: "end" }, `${last} sweeps, ${fmt(values[values.length - 1])}${truth === null ? "" : `; log Z ${fmt(truth)} dashed`}`));

@@ -40,14 +40,16 @@ export function replace(parent, ...children) {
 
 const FOCUSABLE = "button, input, select, [tabindex]";
 
-/** Redraw an element; what had the focus in it has it afterwards. @param {Element} root @param {() => void} redraw */
+/** Redraw an element; what had the focus in it has it afterwards, and the caret is where it was. @param {Element} root @param {() => void} redraw */
 export function keepFocus(root, redraw) {
   const focused = document.activeElement;
   const inside = focused && focused !== root && root.contains(focused);
   const at = inside ? [...root.querySelectorAll(FOCUSABLE)].indexOf(focused) : -1;
   const id = inside ? focused.id : "";
+  const caret = focused instanceof HTMLInputElement ? [focused.selectionStart, focused.selectionEnd] : [null, null];
   redraw();
   if (!inside || root.contains(document.activeElement)) return;
   const found = (id && document.getElementById(id)) || root.querySelectorAll(FOCUSABLE)[at];
   if (found instanceof HTMLElement) found.focus({ preventScroll: true });
+  if (found instanceof HTMLInputElement && caret[0] !== null) found.setSelectionRange(caret[0], caret[1]);
 }

@@ -37,7 +37,9 @@ export class Editor {
   draw() {
     const grid = this.grid;
     const focused = document.activeElement?.id;
-    const signature = JSON.stringify([grid, this.tool, this.history.past.length, this.history.future.length, this.app.info?.title, this.app.info?.states.length]);
+    const { info } = this.app;
+    // Of a map nothing but the map counts: a number that is being typed stays while records arrive.
+    const signature = JSON.stringify(grid ? [grid, this.tool, this.history.past.length, this.history.future.length] : [info?.title, info?.states.length]);
     if (signature === this.drawn) return;
     this.drawn = signature;
     replace(this.element, grid ? this._tools(grid) : this._facts(), this.file);

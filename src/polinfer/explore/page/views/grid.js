@@ -44,7 +44,7 @@ export class GridView {
       return svg("path", { class: `ground ${/** @type {any} */ (NAMES)[letter]}`, d: path });
     });
     this.occupancy = Array.from({ length: LEVELS }, (_, i) =>
-      svg("path", { class: "visits", "fill-opacity": (0.78 * (i + 1)) / LEVELS }));
+      svg("path", { class: "visits", "fill-opacity": (0.68 * (i + 1)) / LEVELS }));
     this.difference = Array.from({ length: LEVELS }, (_, i) =>
       svg("path", { class: "difference", "fill-opacity": (i + 1) / LEVELS }));
     this.textures = ["R", "W", "#"].map((letter) =>

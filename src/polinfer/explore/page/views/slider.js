@@ -6,6 +6,7 @@ import { fmt, withError } from "../model/shown.js";
 import { h, replace, svg } from "./dom.js";
 
 const [WIDE, TALL] = [560, 56];
+const ENDS = ["uniform", "optimum"];
 
 export class Slider {
   /** @param {import("../app.js").App} app */
@@ -101,7 +102,11 @@ export class Slider {
         mark.name === "1" ? "1 (as given)" : mark.name);
       button.style.left = `${this._toPlace(mark.scale) / 10}%`;
       const near = found.find((other) => other !== mark && Math.abs(this._toPlace(other.scale) - this._toPlace(mark.scale)) < 170);
-      if (near) button.style.transform = near.scale > mark.scale ? "translateX(-100%)" : "none";
+      if (!near || ENDS.includes(mark.name)) return button;
+      button.style.transform = near.scale > mark.scale ? "translateX(-100%)" : "none";
+      // The names at the ends stay where they are.
+      if (near.name === ENDS[0]) button.style.left = `max(${button.style.left}, 56px)`;
+      if (near.name === ENDS[1]) button.style.left = `min(${button.style.left}, 100% - 64px)`;
       return button;
     }));
   }

@@ -12,7 +12,8 @@ export class TakeAwayView {
     this.app = app;
     this.element = h("div", { class: "panel" });
     this.note = h("p", { class: "soft", role: "status" });
-    this.name = "explored";
+    /** The name of the run folder: one element, which stays while somebody types in it. */
+    this.folder = h("input", { type: "text", value: "explored", maxlength: 64, id: "folder" });
     this.what = "picture";
   }
 
@@ -21,6 +22,7 @@ export class TakeAwayView {
     const code = program(app);
     const sources = this._sources();
     if (!(this.what in sources)) this.what = "picture";
+    this.folder.disabled = !app.client.live;
     const button = (/** @type {string} */ id, /** @type {string} */ title, /** @type {() => any} */ action) =>
       h("button", { id, onclick: () => this._try(action) }, title);
     replace(this.element,
@@ -32,15 +34,15 @@ export class TakeAwayView {
       h("div", { class: "row" }, "Policy ", button("npz", ".npz", () => this.archive()), button("json", "JSON", () => this.policy())),
       h("p", { class: "soft" }, "The .npz is a policy file: polinfer certify PROBLEM --policy policy.npz"),
       h("div", { class: "row" },
-        h("label", { class: "wide" }, "Run folder ", h("input", { type: "text", value: this.name, maxlength: 64, id: "folder", disabled: !app.client.live, oninput: (/** @type {any} */ event) => { this.name = event.target.value; } })),
+        h("label", { class: "wide" }, "Run folder ", this.folder),
         h("button", { id: "save", disabled: !app.client.live, onclick: () => this._try(() => this.save()) }, "Save")),
       h("p", { class: "soft" }, app.client.live ? `For polinfer.load and polinfer report; written beside what the server was started on.${app.state.given.length ? " With what is given." : ""}` : "This page is a report; polinfer explore saves run folders."),
       this.note,
       h("h3", {}, "In Python"),
       h("pre", { id: "snippet", tabindex: 0 }, code),
       h("div", { class: "row" },
-        button("copy", "Copy", async () => { await navigator.clipboard.writeText(code); return "Copied."; }),
-        button("copy-address", "Copy the address", async () => { await navigator.clipboard.writeText(location.href); return "The address holds what you see; it opens on this machine while the server runs."; })));
+        button("copy", "Copy", () => copy(code, "Copied.")),
+        button("copy-address", "Copy the address", () => copy(location.href, "The address holds what you see; it opens on this machine while the server runs."))));
   }
 
   /** The views that are there to export. @returns {Object<string, () => SVGElement>} */
@@ -75,7 +77,7 @@ export class TakeAwayView {
   async save() {
     const { app } = this;
     this.note.textContent = "Saving …";
-    const name = await app.client.save({ problem: app.state.problem, name: this.name.trim(), scale: app.state.scale, given: app.state.given });
+    const name = await app.client.save({ problem: app.state.problem, name: this.folder.value.trim(), scale: app.state.scale, given: app.state.given });
     return `Saved as ${name}. In Python: polinfer.load("${name}")`;
   }
 
@@ -136,4 +138,12 @@ export class TakeAwayView {
   async png() {
     download(`${this._file()}.png`, await rasterOf(pictureOf(this._sources()[this.what]())));
   }
+}
+
+/** @param {string} text @param {string} done */
+async function copy(text, done) {
+  // Browsers give no clipboard to pages of other machines.
+  if (!navigator.clipboard) throw new Error("The browser does not let this page copy; select the text and press Ctrl+C.");
+  await navigator.clipboard.writeText(text);
+  return done;
 }

@@ -27,7 +27,9 @@ export class WatchView {
   /** Forget everything when what acts has changed. */
   _refresh() {
     const { app } = this;
-    const signature = JSON.stringify([app.state.problem, app.state.scale, app.state.given, app.state.shown, app.state.mode, app.state.seed]);
+    // Another answer draws other policies: what was gathered from the first one is not repeatable any more.
+    const source = [app.shown()?.label, app.shown()?.computed, this._draws()?.draft];
+    const signature = JSON.stringify([app.state.problem, app.state.scale, app.state.given, app.state.shown, app.state.mode, app.state.seed, source]);
     if (signature !== this.signature) {
       this.signature = signature;
       this.episode = null;
@@ -178,7 +180,7 @@ export class WatchView {
   }
 
   _histogram() {
-    const expected = this.app.shown()?.policy.returned ?? 0;
+    const expected = this._expected();
     const values = this.returns;
     if (!values.length) {
       this.chart.replaceChildren(svg("text", { x: 160, y: 60, class: "empty" }, "returns of episodes gather here"));
@@ -199,8 +201,22 @@ export class WatchView {
       svg("line", { class: "mean", x1: x(mean), x2: x(mean), y1: 6, y2: 98 }),
       svg("line", { class: "expected", x1: x(expected), x2: x(expected), y1: 6, y2: 98 }),
       svg("text", { x: 10, y: 112 }, fmt(low)), svg("text", { x: 310, y: 112, class: "end" }, fmt(high)));
-    replace(this.facts, `${values.length} episodes: mean ${fmt(mean)} ± ${fmt(spread / Math.sqrt(values.length), 2)} (solid). `,
-      this.app.state.mode === "stepwise" || !this._draws() ? `Expected, exactly: ${fmt(expected)} (dashed).` :
-        `Dashed: ${fmt(expected)}, what drawing an action at every step would return; one policy an episode expects ${fmt(this._draws()?.expected_return ?? null)}.`);
+    replace(this.facts, `${values.length} episodes: mean ${fmt(mean)} ± ${fmt(spread / Math.sqrt(values.length), 2)} (solid). `, this._meant(expected));
+  }
+
+  /** What the episodes that are played return in the mean, where it is known. */
+  _expected() {
+    const policy = this.app.shown()?.policy;
+    return policy?.averaged ?? policy?.returned ?? 0;
+  }
+
+  /** What the dashed line is. @param {number} expected */
+  _meant(expected) {
+    const policy = this.app.shown()?.policy;
+    const [played, clock] = ["What is played is the average, over time, of a policy that looks at the time that is left", fmt(policy?.returned)];
+    if (typeof policy?.averaged === "number") return `Expected, exactly: ${fmt(expected)} (dashed). ${played}; that one returns ${clock}.`;
+    if (this.app.state.shown === "soft") return `${played}; that one returns ${clock} (dashed).`;
+    if (this.app.state.mode === "stepwise" || !this._draws()) return `Expected, exactly: ${fmt(expected)} (dashed).`;
+    return `Dashed: ${fmt(expected)}, what drawing an action at every step would return; one policy an episode expects ${fmt(this._draws()?.expected_return ?? null)}.`;
   }
 }
