@@ -21,6 +21,7 @@ from polinfer.analysis.judgement import (
     policy_of,
 )
 from polinfer.annealing import TemperedConfig, anneal
+from polinfer.annealing.config import Start
 from polinfer.core.progress import Progress, Report, current_progress
 from polinfer.core.stopping import stopping
 from polinfer.exact.solution import PolicyPosterior
@@ -32,6 +33,10 @@ from polinfer.problems.tabular.table import TabularMDP
 _IMPRECISE = 1.2  # times the tolerance of log Z, beyond which annealing has not become precise
 _MIXED = 1.1  # R-hat, beyond which populations may not have mixed
 _APART = 0.1  # nats, besides four standard errors, that two estimates of log Z may differ by
+_SHORT = 1.0  # nats by which a run may fall short and still speak of another mode
+_STARTS: tuple[Start, ...] = ("known", "uniform", "soft")
+"""In the order of asking.  The first sees what pays most, and both of two ways that soft values and draws
+choose between; the second sees where policies are many."""
 _ABOVE = 4.0  # times the reward scale, from which a check comes down
 
 
@@ -64,24 +69,35 @@ def _by_another_start(
     if hurried is not None:
         return hurried
     check_config = config if effort == "thorough" else _coarser(config)
-    other = replace(
-        check_config,
-        start="uniform" if config.start == "soft" else "soft",
-        rounds=config.rounds if effort == "thorough" else 2,
-    )
-    check = infer(table, other, seed=seed + 7_001 + posterior.seed, progress=_checking())
-    assert check.policies is not None
-    ahead = check.policies.log_evidence - whole.log_evidence
-    noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
-    distance = distance_to(posterior, policy_of(check))
-    if ahead > 4 * noise + _APART:
-        return Judgement(
-            Verdict.DISTRUST,
-            f"a run that started elsewhere found {ahead:.2f} nats more evidence",
-            "a mode was missed; use more policies and moves",
-            "run from another start",
-            distance,
-        )
+    short = replace(check_config, rounds=config.rounds if effort == "thorough" else 2)
+    farthest = 0.0
+    for start in [other for other in _STARTS if other != config.start][:2]:
+        own = replace(short, start=start)
+        check = infer(table, own, seed=seed + 7_001 + posterior.seed, progress=_checking())
+        assert check.policies is not None
+        ahead = check.policies.log_evidence - whole.log_evidence
+        noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
+        distance = distance_to(posterior, policy_of(check))
+        if ahead > 4 * noise + _APART:
+            return Judgement(
+                Verdict.DISTRUST,
+                f"a run that started elsewhere found {ahead:.2f} nats more evidence",
+                "a mode was missed; use more policies and moves",
+                "run from another start",
+                distance,
+            )
+        if start == "known" and distance > TRUSTED:
+            if ahead < -_SHORT:
+                continue  # it did not arrive, and says nothing
+            return Judgement(
+                Verdict.CARE,
+                f"a run from around the best policies known is {distance:.3f} away and found about as much",
+                "there may be several modes; use more policies and moves, or a smaller reward scale",
+                "run from around the best policies known",
+                distance,
+            )
+        farthest = max(farthest, distance)
+    distance = farthest if distance <= TRUSTED else distance
     mixing = convergence(posterior, occupancy_of(posterior))
     mixed = mixing is None or mixing.r_hat <= _MIXED
     if distance <= TRUSTED and mixed:

@@ -74,7 +74,8 @@ def around_all(ensemble: Ensemble, policies: NDArray[np.int16], elsewhere: Float
     ]
     come = np.minimum(visits, 1.0)  # [N, K]
     several = np.einsum("nk,kna->na", come, np.array(starts)) / np.maximum(come.sum(axis=1), 1e-300)[:, None]
-    return np.where((come > 0).any(axis=1)[:, None], several, elsewhere)
+    met = np.asarray((come > 0).any(axis=1))
+    return np.where(met[:, None], several, elsewhere)
 
 
 def overlooked(
