@@ -6,10 +6,13 @@ A kill is SIGKILL at a random moment, to all processes or to the parent of the w
 failing file operation (`faulty_files`).  A case is resumed to its end; then every file must be there
 and nothing else, and answers, configurations and metrics must be the same byte for byte.  Prints a table in
 Markdown and exits with 1 if anything differs.  With --quick the runs are smaller.
+
+What was counted is written to the folder after every disturbance; the same command goes on from there.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -18,7 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from faulty_files import KINDS, install
@@ -65,6 +68,11 @@ class Tally:
     leftovers: list[str] = field(default_factory=list)
     orphans: int = 0
     wrong: list[str] = field(default_factory=list)
+    over: bool = False
+
+    @property
+    def disturbances(self) -> int:
+        return self.kills + self.faults
 
 
 def smaller(words: list[str]) -> list[str]:
@@ -190,27 +198,37 @@ def kill_session(group: int) -> None:
 
 
 def study(case: str, kills: int, out: Path, seed: int) -> Tally:
-    tally, chance = Tally(), random.Random(f"{case} {seed}")
-    whole, killed = out / case / "undisturbed", out / case / "killed"
-    shutil.rmtree(out / case, ignore_errors=True)
-    began = time.monotonic()
-    run = Run(case, whole)
-    run.wait()
-    tally.seconds = time.monotonic() - began
-    assert run.returncode == 0, run.said().decode()[-500:]
-    while tally.kills + tally.faults < kills and len(tally.wrong) < 5:
-        over = disturb(case, killed, chance, tally)
-        print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
-        if over:
+    """Disturb one case until it was disturbed `kills` times; go on with what was counted before."""
+    whole, killed, counted = out / case / "undisturbed", out / case / "killed", out / case / "tally.json"
+    if counted.exists():
+        tally = Tally(**json.loads(counted.read_text()))
+    else:
+        tally = Tally()
+        shutil.rmtree(out / case, ignore_errors=True)
+        began = time.monotonic()
+        _to_its_end(Run(case, whole), tally)
+        tally.seconds = time.monotonic() - began
+        assert not tally.wrong, tally.wrong
+    while tally.disturbances < kills and len(tally.wrong) < 5:
+        tally.over = False
+        chance = random.Random(f"{case} {seed} {tally.disturbances} {tally.finished}")
+        if disturb(case, killed, chance, tally):
             compare(whole, killed, tally)
             shutil.rmtree(killed, ignore_errors=True)
-    if killed.exists():
-        run = Run(case, killed)
-        run.wait()
-        if run.returncode != 0:
-            tally.wrong.append(f"exit code {run.returncode}: {run.said()[-300:]!r}")
+        counted.write_text(json.dumps(asdict(tally)))
+        print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
+    if not tally.over and killed.exists():
+        _to_its_end(Run(case, killed), tally)
         compare(whole, killed, tally)
+    tally.over = True
+    counted.write_text(json.dumps(asdict(tally)))
     return tally
+
+
+def _to_its_end(run: Run, tally: Tally) -> None:
+    run.wait()
+    if run.returncode != 0:
+        tally.wrong.append(f"exit code {run.returncode}: {run.said()[-300:]!r}")
 
 
 def main() -> int:
