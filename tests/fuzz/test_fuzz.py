@@ -54,6 +54,10 @@ def _refuse(*_: Any, **__: Any) -> None:
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse, in place of computing, whatever has passed all checks."""
+    nothing_to_compute(monkeypatch)
+
+
+def nothing_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polinfer.cli.plan, "infer_in_folder", _refuse)
     monkeypatch.setattr(polinfer.cli.compare, "compare", _refuse)
     monkeypatch.setattr(polinfer.cli.compare, "infer", _refuse)
