@@ -7,7 +7,9 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from rich.console import Console
+from rich.segment import Segment
 
 from polinfer.core.files import plain
 from polinfer.core.progress import Progress as ReportProgress
@@ -56,9 +59,14 @@ def print_anywhere() -> None:
         # Python -u: what a disk has no room for would be lost without an error.
         whole = io.BufferedWriter(out.buffer)
         sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, line_buffering=True)
+    # A letter that the font of pictures lacks is a box there; matplotlib would quote our source.
+    warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not (stream.encoding or "").lower().startswith("utf"):
-            stream.reconfigure(errors="polinfer.plain")
+        if isinstance(stream, io.TextIOWrapper):
+            any_letter = (stream.encoding or "").lower().startswith("utf")
+            # The name of a file may hold what is no letter.
+            if stream.errors == "strict" or not any_letter:
+                stream.reconfigure(errors="polinfer.plain")
 
 
 def tables() -> Console:
@@ -79,12 +87,20 @@ def drop_output(stream: IO[str]) -> None:
         os.close(nowhere)
 
 
+_CODE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")  # all but the end of a line
+
+
 class _Console(Console):
     """Goes on when its reader leaves (``polinfer plan ... | head -1``); rich would end the process."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         drop_output(self.file)
+
+    def render(self, *asked: Any, **more: Any) -> Iterator[Segment]:
+        """Render without the codes by which names in a file would rule the terminal."""
+        for segment in super().render(*asked, **more):
+            yield segment if segment.control else segment._replace(text=_CODE.sub("?", segment.text))
 
 
 def _console(stream: TextIO) -> Console:
