@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,27 @@ def test_a_reader_that_leaves_does_not_end_the_run() -> None:
         console.print("another", "x" * 100_000)
         stream.write("and what is not rich's")
         stream.flush()
+
+
+def test_a_terminal_that_is_closed_does_not_end_the_run() -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, "w", encoding="utf-8") as stream:
+        console = _console(stream)
+        os.close(ours)
+        console.print("one line")
+        stream.write("and what is not rich's")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Glyph 23478 (CJK) missing from font(s) DejaVu Sans.",
+        "Error writing persistent compilation cache entry for 'jit__iterate': OSError",
+    ],
+)
+def test_what_does_not_matter_quotes_no_source(told: str) -> None:
+    print_anywhere()
+    warnings.warn(told, UserWarning, stacklevel=1)  # an error in tests, where nothing ignores it
 
 
 def test_names_in_a_file_do_not_rule_the_terminal() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
 import json
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 from rich.segment import Segment
@@ -59,8 +60,10 @@ def print_anywhere() -> None:
         # Python -u: what a disk has no room for would be lost without an error.
         whole = io.BufferedWriter(out.buffer)
         sys.stdout = io.TextIOWrapper(whole, out.encoding, out.errors, line_buffering=True)
-    # A letter that the font of pictures lacks is a box there; matplotlib would quote our source.
-    warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+    # A letter that the font of pictures lacks is a box there, and what cannot be kept is compiled again: the
+    # warnings would quote lines of source, one after another.
+    for unimportant in ("Glyph .* missing from", "Error (reading|writing) persistent compilation cache"):
+        warnings.filterwarnings("ignore", unimportant, UserWarning)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             any_letter = (stream.encoding or "").lower().startswith("utf")
@@ -103,7 +106,37 @@ class _Console(Console):
             yield segment if segment.control else segment._replace(text=_CODE.sub("?", segment.text))
 
 
+class _Terminal:
+    """A terminal that may be closed, which is to be the same as a reader that leaves."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> None:
+        with _closed_as_broken():
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with _closed_as_broken():
+            self._stream.flush()
+
+
+@contextmanager
+def _closed_as_broken() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise BrokenPipeError(*error.args) from error
+
+
 def _console(stream: TextIO) -> Console:
+    if stream.isatty():
+        stream = cast(TextIO, _Terminal(stream))
     console = _Console(file=stream, highlight=False)
     # COLUMNS=0, or a terminal that does not know: rich would print nothing at all.
     return console if console.width >= _NARROWEST else _Console(file=stream, highlight=False, width=80)
