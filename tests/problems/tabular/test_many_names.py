@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polinfer import load_table, save_table
+from polinfer import load_table
 from polinfer.core.errors import TableError, suggest
 from polinfer.problems.tabular.rows import resolve_names
 
@@ -55,13 +55,3 @@ def test_a_very_long_word_is_compared_with_nothing() -> None:
     long = "".join(map(chr, alphabet))
     assert suggest(long, [long[::-1], long[1:]]) == ""
     assert time.process_time() - began < 1
-
-
-def test_an_archive_is_written_where_the_clock_is_not_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "table.json").write_text(json.dumps(named(["a", "b"])))
-    table = load_table(tmp_path / "table.json")
-    monkeypatch.setattr(time, "time", lambda: 86_400.0)  # 1970, of which archives know nothing
-    save_table(table, tmp_path / "table.npz")
-    assert load_table(tmp_path / "table.npz") == table

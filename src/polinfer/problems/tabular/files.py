@@ -13,7 +13,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -171,20 +171,10 @@ def save_table(table: TabularMDP, path: str | Path) -> None:
         contents["features"] = table.features
         contents["identities"] = table.identities
     if path.suffix == ".npz":
-        write_atomically(path, lambda file: _write_npz(file, contents))
+        write_atomically(path, lambda file: np.savez_compressed(file, **contents))
         return
     plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in contents.items()}
     write_atomically(path, lambda file: file.write((json.dumps(plain) + "\n").encode()))
-
-
-def _write_npz(file: IO[bytes], contents: Mapping[str, Any]) -> None:
-    """Write what `np.load` reads, with a fixed date: on a machine whose clock is not set there is none."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, value in contents.items():
-            entry = zipfile.ZipInfo(f"{name}.npy")
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(entry, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(value), allow_pickle=False)
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
