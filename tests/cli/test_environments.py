@@ -97,9 +97,8 @@ def test_a_reader_that_leaves_does_not_end_the_run() -> None:
 def test_a_terminal_that_is_closed_does_not_end_the_run() -> None:
     ours, theirs = os.openpty()
     with open(theirs, "w", encoding="utf-8") as stream:
-        console = _console(stream)
         os.close(ours)
-        console.print("one line")
+        _console(stream).print("one line")
         stream.write("and what is not rich's")
 
 

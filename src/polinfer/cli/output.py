@@ -107,7 +107,10 @@ class _Console(Console):
 
 
 class _Terminal:
-    """A terminal that may be closed, which is to be the same as a reader that leaves."""
+    """A stream to what may be a terminal: that it is closed is to be the same as a reader that leaves.
+
+    Asking does not help: a terminal that is closed says that it is none.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -135,8 +138,7 @@ def _closed_as_broken() -> Iterator[None]:
 
 
 def _console(stream: TextIO) -> Console:
-    if stream.isatty():
-        stream = cast(TextIO, _Terminal(stream))
+    stream = cast(TextIO, _Terminal(stream))
     console = _Console(file=stream, highlight=False)
     # COLUMNS=0, or a terminal that does not know: rich would print nothing at all.
     return console if console.width >= _NARROWEST else _Console(file=stream, highlight=False, width=80)
