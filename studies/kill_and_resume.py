@@ -2,14 +2,19 @@
 
     python studies/kill_and_resume.py [--kills 100] [--cases wake sac ...] [--quick] [--out FOLDER]
 
-A kill is SIGKILL at a random moment, to all processes or to the parent of the workers alone, or a
-failing file operation (`faulty_files`).  A case is resumed to its end; then every file must be there
-and nothing else, and answers, configurations and metrics must be the same byte for byte.  Prints a table in
-Markdown and exits with 1 if anything differs.  With --quick the runs are smaller.
+A kill is SIGKILL at a random moment of the processor's clock, which a busy machine does not change, to all
+processes or to the parent of the workers alone, or a failing file operation (`faulty_files`).  A case is
+resumed to its end; then every file must be there and nothing else, and answers, configurations and metrics
+must be the same byte for byte.  Prints a table in Markdown and exits with 1 if anything differs.  With
+--quick the runs are smaller.
+
+What was counted is written to the folder after every disturbance; the same command goes on from there.
 """
 
 import argparse
 import contextlib
+import json
+import math
 import os
 import random
 import shutil
@@ -18,7 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from faulty_files import KINDS, install
@@ -65,6 +70,11 @@ class Tally:
     leftovers: list[str] = field(default_factory=list)
     orphans: int = 0
     wrong: list[str] = field(default_factory=list)
+    over: bool = False
+
+    @property
+    def disturbances(self) -> int:
+        return self.kills + self.faults
 
 
 def smaller(words: list[str]) -> list[str]:
@@ -91,6 +101,7 @@ class Run:
         words = command(case, folder)
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
         self.returncode: int | None = None
+        self.work = 0.0  # seconds of the processor's clock, of all its processes
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()
@@ -107,15 +118,16 @@ class Run:
             finally:
                 os._exit(code)
 
-    def wait(self, seconds: float = 3600.0) -> bool:
-        """Return whether it came to its end in time."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            found, status = os.waitpid(self.pid, os.WNOHANG)
+    def wait(self, work: float = math.inf) -> bool:
+        """Return whether it came to its end within some seconds of work."""
+        while self.work < work:
+            found, status, used = os.wait4(self.pid, os.WNOHANG)
             if found:
                 self.returncode = os.waitstatus_to_exitcode(status)
+                self.work = used.ru_utime + used.ru_stime
                 return True
-            time.sleep(0.05)
+            self.work = sum(family(self.pid).values())
+            time.sleep(0.1)
         return False
 
     def said(self) -> bytes:
@@ -141,9 +153,9 @@ def compare(whole: Path, killed: Path, tally: Tally) -> None:
     tally.same += not wrong
 
 
-def family(process: int) -> list[int]:
-    """Return the processes of a session that are alive."""
-    found = []
+def family(process: int) -> dict[int, float]:
+    """Return the processes of a session that are alive, with the seconds that they have worked."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -151,7 +163,7 @@ def family(process: int) -> list[int]:
             except OSError:
                 continue
             if int(state[3]) == process and state[0] != "Z":
-                found.append(int(entry.name))
+                found[int(entry.name)] = sum(map(int, state[11:15])) / os.sysconf("SC_CLK_TCK")
     return found
 
 
@@ -159,7 +171,7 @@ def disturb(case: str, folder: Path, chance: random.Random, tally: Tally) -> boo
     """Start or resume once, with a kill or a fault on the way; return whether the run came to its end."""
     fault = f"{chance.choice(KINDS)}:{chance.randrange(1, 8)}" if chance.random() < 0.25 else ""
     run = Run(case, folder, fault)
-    if not run.wait(600 if fault else chance.uniform(0.5, 0.8 * tally.seconds)):
+    if not run.wait(math.inf if fault else chance.uniform(0.2, 0.9 * tally.seconds)):
         tally.kills += 1
         if case in ("reproduce", "replicas") and chance.random() < 0.5:
             # The parent alone: its workers must notice.
@@ -190,27 +202,38 @@ def kill_session(group: int) -> None:
 
 
 def study(case: str, kills: int, out: Path, seed: int) -> Tally:
-    tally, chance = Tally(), random.Random(f"{case} {seed}")
-    whole, killed = out / case / "undisturbed", out / case / "killed"
-    shutil.rmtree(out / case, ignore_errors=True)
-    began = time.monotonic()
-    run = Run(case, whole)
-    run.wait()
-    tally.seconds = time.monotonic() - began
-    assert run.returncode == 0, run.said().decode()[-500:]
-    while tally.kills + tally.faults < kills and len(tally.wrong) < 5:
-        over = disturb(case, killed, chance, tally)
-        print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
-        if over:
+    """Disturb one case until it was disturbed `kills` times; go on with what was counted before."""
+    whole, killed, counted = out / case / "undisturbed", out / case / "killed", out / case / "tally.json"
+    if counted.exists():
+        tally = Tally(**json.loads(counted.read_text()))
+    else:
+        tally = Tally()
+        shutil.rmtree(out / case, ignore_errors=True)
+        for _ in range(2):  # the second one finds compiled programs, as those that are killed do
+            shutil.rmtree(whole, ignore_errors=True)
+            tally.seconds = _to_its_end(Run(case, whole), tally)
+        assert not tally.wrong, tally.wrong
+    while tally.disturbances < kills and len(tally.wrong) < 5:
+        tally.over = False
+        chance = random.Random(f"{case} {seed} {tally.disturbances} {tally.finished}")
+        if disturb(case, killed, chance, tally):
             compare(whole, killed, tally)
             shutil.rmtree(killed, ignore_errors=True)
-    if killed.exists():
-        run = Run(case, killed)
-        run.wait()
-        if run.returncode != 0:
-            tally.wrong.append(f"exit code {run.returncode}: {run.said()[-300:]!r}")
+        counted.write_text(json.dumps(asdict(tally)))
+        print(f"{case}: {tally.kills} kills, {tally.faults} faults", file=sys.stderr, flush=True)
+    if not tally.over and killed.exists():
+        _to_its_end(Run(case, killed), tally)
         compare(whole, killed, tally)
+    tally.over = True
+    counted.write_text(json.dumps(asdict(tally)))
     return tally
+
+
+def _to_its_end(run: Run, tally: Tally) -> float:
+    run.wait()
+    if run.returncode != 0:
+        tally.wrong.append(f"exit code {run.returncode}: {run.said()[-300:]!r}")
+    return run.work
 
 
 def main() -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 import polinfer
-from polinfer.cli.output import _console
+from polinfer.cli import main
+from polinfer.cli.output import _console, print_anywhere
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +92,66 @@ def test_a_reader_that_leaves_does_not_end_the_run() -> None:
         console.print("another", "x" * 100_000)
         stream.write("and what is not rich's")
         stream.flush()
+
+
+def test_a_terminal_that_is_closed_does_not_end_the_run() -> None:
+    ours, theirs = os.openpty()
+    with open(theirs, "w", encoding="utf-8") as stream:
+        os.close(ours)
+        _console(stream).print("one line")
+        stream.write("and what is not rich's")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Glyph 23478 (CJK) missing from font(s) DejaVu Sans.",
+        "Error writing persistent compilation cache entry for 'jit__iterate': OSError",
+    ],
+)
+def test_what_does_not_matter_quotes_no_source(told: str) -> None:
+    print_anywhere()
+    warnings.warn(told, UserWarning, stacklevel=1)  # an error in tests, where nothing ignores it
+
+
+def test_names_in_a_file_do_not_rule_the_terminal() -> None:
+    stream, cells = io.StringIO(), Table("state")
+    cells.add_row("\x1b]0;a title\x07", style="red")
+    cells.add_row("one\ntwo")
+    console = _console(stream)
+    console.print(cells, "\x9b31m")
+    assert not set("\x1b\x07\x9b") & set(stream.getvalue())
+    assert "?]0;a titl" in stream.getvalue()  # the last letter is cut: codes have no width
+
+
+def test_the_name_of_a_file_need_not_be_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_anywhere()
+    _console(stream).print("run\udcfe")
+    stream.flush()
+    assert stream.buffer.getvalue() == b"run?\n"
+
+
+def test_a_very_long_name_of_a_table_gives_a_folder_that_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "é" * 120 + ".json"
+    table = {"transitions": [[[1]]], "rewards": [[1]], "initial": [1], "horizon": 1}
+    Path(name).write_text(json.dumps(table))
+    assert main(["plan", name, "--method", "exact", "--json"]) == 0
+    assert (tmp_path / json.loads(capsys.readouterr().out)["run"] / "summary.json").exists()
+
+
+@pytest.mark.parametrize("asked", ["--version", "--help"])
+def test_what_every_program_says_may_not_fit_either(
+    asked: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main([asked]) == 2
+    assert capsys.readouterr().err.startswith("polinfer: No space left on device")
 
 
 @pytest.mark.slow

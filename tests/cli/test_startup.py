@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import polinfer
+import polinfer_command
 
 # About 0.7 s for scipy.stats, 0.3 s for matplotlib, 0.1 s for the others, on an idle machine.
 SLOW = ("scipy.stats", "optax", "equinox", "pandas", "arviz", "distributed", "minigrid", "IPython", "torch")
@@ -35,3 +37,32 @@ def test_a_first_plan_loads_no_package_that_it_does_not_need(tmp_path):
     assert not set(found["planned"]) & set(SLOW)
     assert "matplotlib" in found["planned"]
     assert not {"matplotlib", "tyro"} & set(found["imported"])
+
+
+LOADING = """
+import time
+print('loading', flush=True)
+try:
+    time.sleep(60)
+except BaseException:
+    pass
+"""
+
+
+def test_ctrl_c_while_packages_are_loaded_is_no_traceback(tmp_path):
+    (tmp_path / "polinfer").mkdir()
+    (tmp_path / "polinfer" / "__init__.py").write_text(LOADING)
+    source = os.path.dirname(polinfer_command.__file__)
+    started = subprocess.Popen(
+        [sys.executable, "-c", "import polinfer_command; polinfer_command.main()"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), source])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "loading\n"
+    started.send_signal(signal.SIGINT)
+    assert started.communicate()[1] == "polinfer: stopped\n"
+    assert started.returncode == 130

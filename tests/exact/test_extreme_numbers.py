@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 import polinfer
 from polinfer import exact
 from polinfer.core.errors import CostError, PolinferError
 from polinfer.core.limits import limits_lifted
+from polinfer.methods import particles
 from polinfer.methods.cost import check_precision, precision_loss
 from polinfer.problems.tables import shared_table
 from polinfer.problems.tabular.ending import shorten_horizon
+from polinfer.smc.config import SweepConfig
+from polinfer.smc.particles import ParticleConfig, run_population
 
 from .brute_force import Plain, posterior, random_plain
 
@@ -181,12 +185,16 @@ def test_a_table_that_would_not_fit_into_memory_is_refused_before_it_is_made() -
         polinfer.tabulate(corridor)
 
 
-@pytest.mark.parametrize("horizon", [10, 1000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_single_precision_is_refused_where_it_would_change_the_posterior(horizon: int) -> None:
+def wandering(horizon: int, scale: float = 1.0) -> polinfer.TabularMDP:
+    """Five states without an end: returns grow with the horizon."""
     random = np.random.default_rng(1)
     moves, pay = random.dirichlet(np.ones(5), (5, 3)), random.normal(size=(5, 3))
-    table = polinfer.TabularMDP(moves, pay, 0, [False] * 5, horizon)
-    tiny = polinfer.TabularMDP(moves, 1e-6 * pay, 0, [False] * 5, horizon)
+    return polinfer.TabularMDP(moves, scale * pay, 0, [False] * 5, horizon)
+
+
+@pytest.mark.parametrize("horizon", [10, 1000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_training_in_single_precision_is_refused_where_it_would_change_the_posterior(horizon: int) -> None:
+    table, tiny = wandering(horizon), wandering(horizon, 1e-6)
     assert precision_loss(tiny) < 1e-3
     check_precision(tiny)
     if horizon == 10:
@@ -196,3 +204,29 @@ def test_single_precision_is_refused_where_it_would_change_the_posterior(horizon
         assert precision_loss(table) > 1e-3
         with pytest.raises(PolinferError, match="single precision changes log weights by"):
             check_precision(table)
+
+
+def test_weights_in_double_precision_are_those_of_exact_returns() -> None:
+    table, count = wandering(1000), 64
+    config = ParticleConfig(sweep=SweepConfig(particles=count, resample_below=0.0), sweeps=2)
+
+    def error(double: bool) -> float:
+        # Policies are drawn from the uniform measure, so Z-hat is the mean of exp(J).
+        found = run_population(table, config, 0, 0, double=double)
+        returns = exact.deterministic_returns(table, found.actions)
+        return float(abs(found.log_evidence - logsumexp(returns) + math.log(count)))
+
+    assert error(double=False) > 1e-3
+    assert error(double=True) < 1e-9
+
+
+@pytest.mark.parametrize(("horizon", "promoted"), [(10, False), (1000, True)])
+def test_particles_are_weighed_in_double_precision_where_single_would_not_do(
+    horizon: int, promoted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def weigh(*_: object, double: bool) -> None:
+        raise PolinferError(f"double: {double}")
+
+    monkeypatch.setattr(particles, "run_population", weigh)
+    with pytest.raises(PolinferError, match=f"double: {promoted}"):
+        polinfer.infer(wandering(horizon), "particles")

@@ -229,6 +229,29 @@ def place_case(seed: int) -> Case:
     return Case("place", seed, [words[0], f"{PLACE}/{where}" if where else "", *words[1:], "--json"], files)
 
 
+_NAMES = ("$x^$", "\\$", "$$", "_x", "", " ", "\x1b]0;t\x07", "\x9b31m", "a\rb", "a\nb", "\u202ex", "\U0001f9ed", "\u5bb6", "x" * 5000, "{}",
+          "%s", "[/]", "[red]", "up", "Up", "down", "forward", "row 0 column 1", "row 1 column 0 ", "row 0 column 0 $a^$", "1", "-1", "a,b", "='", "<b>",
+          "\u0301", "\ufeff", "nan", "\x7f")  # fmt: skip
+
+
+def name_case(seed: int) -> Case:
+    """Draw a table whose states and actions have odd names, which tables and pictures then show."""
+    chance = Random(f"name {seed}")
+    table = {
+        **SPARSE,
+        "outcomes": [[0, 0, 1, 0.5, 1], [0, 0, 2, 0.5, -3.5], [1, 1, 2, 1, 0], [0, 1, 0, 1, 2]],
+        "initial": 0,
+        "state_names": chance.sample(_NAMES, 3),
+        "action_names": chance.sample(_NAMES, 2),
+    }
+    if chance.random() < 0.3:
+        table |= {"success": None, "ending_names": chance.sample(_NAMES, 1), "ending_success": [True]}
+        table |= {"ending_of": [-1, -1, 0]}
+        del table["success"]
+    words = ["plan", f"{PLACE}/table.json", "--method", "exact", "--episodes", "10", "--out", f"{PLACE}/run"]
+    return Case("name", seed, [*words, "--json"], {"table.json": dump(table)})
+
+
 STRANGE: dict[str, Callable[[int], Case]] = {
     "glyph": glyph_case,
     "sheet": sheet_case,
@@ -237,4 +260,5 @@ STRANGE: dict[str, Callable[[int], Case]] = {
     "option": option_case,
     "combination": combination_case,
     "unit": unit_case,
+    "name": name_case,
 }

@@ -33,6 +33,7 @@ FAST, SLOW = 300, 10_000
 # Cases that pass every check are computed: with new shapes that means compiling, a second each.
 FAST_OF = {"policy": 100, "table": 150, "map": 60, "gym": 150, "resume": 30}
 FAST_OF |= {"glyph": 30, "sheet": 40, "archive": 40, "place": 40, "option": 30, "combination": 20, "unit": 30}
+FAST_OF |= {"name": 12}
 SLOW_OF = {"resume": 500}
 MEMORY = 8 << 30
 
@@ -54,6 +55,10 @@ def _refuse(*_: Any, **__: Any) -> None:
 @pytest.fixture
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse, in place of computing, whatever has passed all checks."""
+    nothing_to_compute(monkeypatch)
+
+
+def nothing_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polinfer.cli.plan, "infer_in_folder", _refuse)
     monkeypatch.setattr(polinfer.cli.compare, "compare", _refuse)
     monkeypatch.setattr(polinfer.cli.compare, "infer", _refuse)

@@ -49,6 +49,24 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -
     release_all()
 
 
+def test_a_folder_that_was_made_anew_meanwhile_is_locked_anew(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    hold(run)
+    run.rename(tmp_path / "moved")  # gone, and its number with it
+    other = subprocess.Popen([sys.executable, "-c", HOLDER, str(run)], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    try:
+        with pytest.raises(PolinferError, match="another process is at work in"):
+            hold(run)
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    hold(run)
+    release_all()
+
+
 ORPHAN = (
     "import os, sys, time\n"
     "from polinfer.core.workers import spread, workers\n"

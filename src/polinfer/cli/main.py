@@ -56,19 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     print_anywhere()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words == ["--version"]:
-        tables().print(f"polinfer {version('polinfer')}")
-        return 0
-    if not words or words[0] in ("-h", "--help"):
-        tables().print(_overview())
-        raise SystemExit(0 if words else 2)
     try:
-        command = _parse(words)
-        _keep_compiled_programs()
-        _check_platform()
-        with limits_lifted(command.force):
-            command.run()
-        sys.stdout.flush()
+        _obey(words)
     except PolinferError as error:
         if "--debug" in words:
             raise
@@ -84,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("not enough memory; choose a smaller problem, or fewer particles, policies or seeds")
         return 2
     except RuntimeError as error:
-        sentence = _of_jax(error)
+        sentence = _of_system(error)
         if sentence is None or "--debug" in words:
             raise
         _complain(sentence)
@@ -103,6 +92,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         release_all()
     return 0
+
+
+def _obey(words: list[str]) -> None:
+    """Do what the words say; what was printed is written when this ends."""
+    try:
+        if words == ["--version"]:
+            tables().print(f"polinfer {version('polinfer')}")
+        elif not words or words[0] in ("-h", "--help"):
+            tables().print(_overview())
+            raise SystemExit(0 if words else 2)
+        else:
+            command = _parse(words)
+            _keep_compiled_programs()
+            _check_platform()
+            with limits_lifted(command.force):
+                command.run()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
 
 
 def _keep_compiled_programs() -> None:
@@ -142,9 +151,11 @@ def _check_platform() -> None:
         ) from None
 
 
-def _of_jax(error: RuntimeError) -> str | None:
-    """Return what the user can mend of JAX's complaints; None for a bug."""
+def _of_system(error: RuntimeError) -> str | None:
+    """Return what the user can mend of JAX's complaints, and of Python's; None for a bug."""
     told = str(error)
+    if "can't start new thread" in told:
+        return "no more threads are allowed here; allow more (ulimit -u), or use fewer --jobs"
     if "RESOURCE_EXHAUSTED" in told or "Out of memory" in told:
         return "not enough memory; choose a smaller problem, or fewer particles, policies or seeds"
     return None

@@ -36,6 +36,7 @@ _SCALE_SHARE = 0.4  # of a time limit, for the search of --reward-scale auto
 _METHOD_SHARE = 0.7  # of a time limit; the certificate has the rest
 _LEAST_LEFT = 1e-3  # seconds
 _LEAST_ADVICE = 5.0  # seconds that looking for half-way may take; as long as the run at most
+_LONGEST_STEM = 50  # letters of up to four bytes; a name may have 255
 _UNPREFIXED: Any = tyro.conf.OmitArgPrefixes  # applied to a type that is made at run time
 
 
@@ -181,7 +182,7 @@ class Plan(OutputFlags):
             return self.out
         name = self.problem.domain
         stem = Path(name).stem if Path(name).suffix in SUFFIXES else re.sub(r"[^\w.-]+", "-", name)
-        return choose_folder(self.out, f"{stem}-{method}", self.overwrite)
+        return choose_folder(self.out, f"{stem[:_LONGEST_STEM]}-{method}", self.overwrite)
 
 
 def method_of(arguments: list[str]) -> str | None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+_LONGEST, _COMPARED = 100, 10_000  # letters of a word, and names, that a suggestion is looked for in
+
 
 class PolinferError(ValueError):
     """Base of the errors that a user can correct."""
@@ -62,7 +64,9 @@ def suggest(word: str, known: Iterable[str]) -> str:
     >>> suggest("xyz", ["horizon"])
     ''
     """
-    close = difflib.get_close_matches(word, list(known), n=1)
+    # Comparing takes the product of the lengths; what is as long as this is no misspelling.
+    likely = [name for name in known if abs(len(name) - len(word)) <= 10] if len(word) <= _LONGEST else []
+    close = difflib.get_close_matches(word, likely[:_COMPARED], n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

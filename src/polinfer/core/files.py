@@ -64,9 +64,19 @@ def _sync_folder(folder: Path) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as types that JSON has; numbers that are not finite become null."""
+    r"""Return `value` as types that JSON has; numbers that are not finite become null.
+
+    The name of a file may be no text: what of it is none becomes a question mark.
+
+    Examples
+    --------
+    >>> plain({"b\udcff": (float("nan"), 1)})
+    {'b?': [None, 1]}
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {plain(str(k)): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     if isinstance(value, np.ndarray):
@@ -76,7 +86,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     if isinstance(value, Path):
-        return str(value)
+        return plain(str(value))
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import time
@@ -31,6 +32,8 @@ WorkerDiedError: type[Exception] = process_executor.TerminatedWorkerError
 def workers(jobs: int = 1, cluster: str | None = None) -> Iterator[None]:
     """Let `spread` use so many processes, or the workers of the Dask scheduler at `cluster`."""
     if cluster is None:
+        if jobs > 1:
+            _check_processes()
         # A worker watches its owner from its first moment on: it may never come to a task.
         own: dict[str, Any] = {"backend": "loky", "initializer": _end_with, "initargs": (os.getpid(),)}
         with joblib.parallel_config(n_jobs=jobs, **(own if jobs > 1 else {})), cores_shared_by(jobs):
@@ -48,6 +51,17 @@ def workers(jobs: int = 1, cluster: str | None = None) -> Iterator[None]:
             yield
     finally:
         _elsewhere.reset(token)
+
+
+def _check_processes() -> None:
+    """Refuse processes where they cannot wait for each other: joblib would go on in one, with a warning."""
+    try:
+        multiprocessing.Semaphore()
+    except OSError as error:
+        raise PolinferError(
+            f"no more processes can be used here (/dev/shm: {error.strerror}); make room there, or use one "
+            "(--jobs 1)"
+        ) from None
 
 
 def spread(task: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Exact ``J`` of many policies at once, in single precision: for tempered sampling and exact weights.
+"""Exact ``J`` of many policies at once, in the precision in force: for exact weights and for visits.
 
 Policies lie along the last axis, so that everything is a product of matrices or an operation on long rows.
 """
@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from polinfer.core.protocol import constant
 from polinfer.exact.enumeration import decision_states
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -70,25 +71,25 @@ def make_backward(table: TabularMDP) -> Backward:
     def prepare_dense(policies: Array) -> Prepared:
         matrix = np.zeros((size, actions, size + 1))
         np.add.at(matrix, (np.arange(size)[:, None, None], np.arange(actions)[:, None], successor), weight)
-        flat = jnp.asarray(matrix[:, :, :size].reshape(size * actions, size), jnp.float32)
+        flat = constant(matrix[:, :, :size].reshape(size * actions, size))
         taken = expand(policies)[:, None, :] == jnp.arange(actions)[:, None]  # [S, A, P]
 
         def pick(of: Array) -> Array:
             return jnp.where(taken, of, 0.0).sum(axis=1)
 
-        immediate = pick(jnp.asarray(gain, jnp.float32)[:, :, None])
+        immediate = pick(constant(gain)[:, :, None])
         return Prepared(immediate, lambda value: pick((flat @ value).reshape(size, actions, -1)))
 
     def prepare_sparse(policies: Array) -> Prepared:
         rows, column = jnp.arange(size)[:, None], jnp.arange(policies.shape[1])[None, :, None]
         taken = expand(policies)
         follow = jnp.asarray(np.minimum(successor, size - 1), jnp.int32)[rows, taken]  # [S, P, B]
-        odds = jnp.asarray(weight, jnp.float32)[rows, taken]
-        immediate = jnp.asarray(gain, jnp.float32)[rows, taken]
+        odds = constant(weight)[rows, taken]
+        immediate = constant(gain)[rows, taken]
         return Prepared(immediate, lambda value: (odds * value[follow, column]).sum(axis=-1))
 
     prepare = prepare_dense if size * actions * size <= _DENSE else prepare_sparse
-    return Backward(prepare, jnp.asarray(table.initial[states], jnp.float32), place, table.horizon)
+    return Backward(prepare, constant(table.initial[states]), place, table.horizon)
 
 
 def make_returns(table: TabularMDP) -> Callable[[Array], Array]:
@@ -115,7 +116,7 @@ def make_visits(table: TabularMDP) -> Callable[[Array], Array]:
 
         def one(target: Array) -> Array:
             here = (jnp.arange(backward.initial.shape[0]) == target)[:, None]
-            start = jnp.broadcast_to(here, (here.shape[0], policies.shape[1])).astype(jnp.float32)
+            start = jnp.broadcast_to(here, (here.shape[0], policies.shape[1])).astype(float)
             # A visit is a state in which an action is taken, so at most ``horizon - 1`` moves come before it.
             reached = jax.lax.fori_loop(
                 0, backward.horizon - 1, lambda _, value: jnp.where(here, 1.0, ahead(value)), start

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,23 +60,29 @@ def check_population(problem: Problem, policies: int) -> None:
     check_bytes(f"{policies:,} policies of {states:,} states", size, "keep fewer policies")
 
 
-def check_precision(problem: Problem) -> None:
-    """Refuse exact weights whose single precision would change the posterior.
+def needs_double(table: TabularMDP) -> bool:
+    """Return whether weights in single precision would change the posterior.
 
     Sums of many rewards lose digits.  What is lost is measured, not guessed (`precision_loss`): it must be
     below a thousandth of the scale of log weights, which is one, for the policies that share the posterior.
     """
-    table = table_of(problem) if isinstance(problem, MDP) else None
-    if table is None:
-        return
+    return _loss(table) > _MOST_LOST
+
+
+@lru_cache(maxsize=16)
+def _loss(table: TabularMDP) -> float:
     largest = float(np.abs((table.probability * table.reward).sum(axis=-1)).max(initial=0.0))
-    if largest * table.horizon < _SAFE:
-        return
-    loss = precision_loss(table)
-    if loss > _MOST_LOST:
+    return 0.0 if largest * table.horizon < _SAFE else precision_loss(table)
+
+
+def check_precision(problem: Problem) -> None:
+    """Refuse exact weights in training, which has single precision, where that would change the posterior."""
+    table = table_of(problem) if isinstance(problem, MDP) else None
+    if table is not None and needs_double(table):
         raise PolinferError(
-            f"over {table.horizon:,} steps single precision changes log weights by {loss:.2g}; use --method "
-            "tempered, which computes in double precision there, or a smaller --reward-scale or --horizon"
+            f"over {table.horizon:,} steps single precision changes log weights by {_loss(table):.2g}; use "
+            "--method tempered or particles, which compute in double precision there, or a smaller "
+            "--reward-scale or --horizon"
         )
 
 

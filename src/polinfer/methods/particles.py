@@ -16,7 +16,7 @@ from polinfer.core.progress import Progress, Report
 from polinfer.core.stopping import stop_requested
 from polinfer.exact.solution import Floats
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
-from polinfer.methods.cost import check_precision, check_sweeps
+from polinfer.methods.cost import check_sweeps, needs_double
 from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
 from polinfer.posterior.checkpoint import Checkpoint, Snapshot
 from polinfer.posterior.config import MethodConfig
@@ -112,8 +112,6 @@ class Particles(Method[ParticlesConfig]):
         super().check(problem, config, seed=seed, seeds=seeds)
         settings = config.settings()
         check_sweeps(problem, settings.sweep.particles, settings.sweep.worlds, settings.sweeps, 1)
-        if config.weights == "exact":
-            check_precision(problem)
 
     def run(
         self,
@@ -131,9 +129,9 @@ class Particles(Method[ParticlesConfig]):
         saved = checkpoint.read() if checkpoint is not None else None
         blocks: Mapping[str, Arrays] = {} if saved is None else saved.blocks
         populations = [_read(blocks, number) for number in range(0 if saved is None else saved.done)]
-        start = _start(table, config)
+        start, double = _start(table, config), needs_double(table)
         for number in range(len(populations), settings.sweeps):
-            populations.append(run_population(table, settings, seed, number, start))
+            populations.append(run_population(table, settings, seed, number, start, double=double))
             if checkpoint is not None:
                 done = number + 1
                 checkpoint.write(Snapshot(done, {}, None, {_name(number): _arrays(populations[-1])}))
@@ -163,6 +161,7 @@ class Particles(Method[ParticlesConfig]):
             exact_weights=settings.weights == "exact",
             sweeps=sweeps,
             seed=seed,
+            double=needs_double(table),
         )
 
     def diagnose(self, posterior: Posterior) -> list[Diagnostic]:

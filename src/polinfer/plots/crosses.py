@@ -111,9 +111,9 @@ def letters(
     words: Sequence[str], centre: Floats, *, size: float, offset: tuple[float, float] = (0.0, 0.0)
 ) -> PathCollection:
     """Draw a letter in each cell, so that kinds of cells are told apart without colour."""
-    shapes = {
-        word: TextPath((0, 0), word, size=size, prop=FontProperties(weight="bold")) for word in set(words)
-    }
+    bold = FontProperties(weight="bold")
+    # A dollar sign would begin a formula.
+    shapes = {word: TextPath((0, 0), word.replace("$", r"\$"), size=size, prop=bold) for word in set(words)}
     paths = []
     for word, middle in zip(words, centre, strict=True):
         extent = shapes[word].get_extents()

@@ -45,10 +45,12 @@ def bound_by_sweeps(
     exact_weights: bool,
     sweeps: int,
     seed: int,
+    double: bool = False,
 ) -> EvidenceBounds:
     """Sweep from each seed's `proposal`, and again in the same worlds with one policy kept.
 
-    A sweep of very many particles and worlds counts as several small ones.
+    A sweep of very many particles and worlds counts as several small ones.  In `double` precision where
+    returns are so large that single would not do.
     """
     if isinstance(view, EncodedView):
         return EvidenceBounds()
@@ -76,7 +78,7 @@ def bound_by_sweeps(
         found: tuple[Any, Any, Any] = jax.lax.map(one, jnp.arange(each))
         return found
 
-    with jax.enable_x64(False):
+    with jax.enable_x64(double):
         base = seed_words(jnp.asarray(seed % 2**32, jnp.uint32))
         found = [
             run(

@@ -13,6 +13,7 @@ from polinfer.core.files import Arrays, check_array, plain, read_arrays, write_a
 from polinfer.posterior.checkpoint import Snapshot
 from polinfer.posterior.saving import RunConfig, fingerprint, read_trace, trace_arrays
 from polinfer.posterior.trace import Trace
+from polinfer.runs.lock import hold
 
 CHECKPOINT, METRICS, BLOCKS = "checkpoint.safetensors", "metrics.jsonl", "blocks"
 _SUFFIX = ".safetensors"
@@ -44,6 +45,7 @@ class FolderCheckpoint:
 
     def write(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the last one."""
+        hold(self.folder, BLOCKS)
         if snapshot.trace is not None:
             self._write_metrics(snapshot.trace)
         # The blocks before the checkpoint that counts on them: killed in between, they are written again.

@@ -115,6 +115,7 @@ def infer_in_folder(
     checkpoint = FolderCheckpoint(folder, started) if chosen.resumable else None
     with stopping() as stopper:
         posterior = run(mdp, request, seed=seed, seeds=seeds, progress=progress, checkpoint=checkpoint)
+    hold(folder, BLOCKS)  # it may have been removed, and made anew for another run
     posterior.save(folder)
     if checkpoint is not None and not stopper.answered:
         checkpoint.remove()

@@ -19,6 +19,8 @@ _held: dict[Path, int] = {}  # descriptors of this process, by folder
 def hold(folder: Path, *parts: str) -> None:
     """Make `folder` if need be and lock it until `release_all`; remove what was left half written in it.
 
+    A folder that was removed and made anew since this process locked it is locked anew.
+
     Parameters
     ----------
     folder
@@ -36,7 +38,9 @@ def hold(folder: Path, *parts: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     place = folder.resolve()
     if place in _held:
-        return
+        if os.path.samestat(os.fstat(_held[place]), place.stat()):
+            return
+        os.close(_held.pop(place))
     descriptor = os.open(place, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

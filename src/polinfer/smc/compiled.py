@@ -127,7 +127,7 @@ def run_sweep_from_noise(
         return (after, jnp.where(resampled, 0.0, log_weight)), record
 
     inputs = (jnp.arange(horizon), noise.action, noise.refresh, noise.resample)
-    record = scan_until_idle(step, (particles, jnp.zeros(count, jnp.float32)), inputs)
+    record = scan_until_idle(step, (particles, jnp.zeros(count)), inputs)
     return record._replace(ended=record.ended[-1])
 
 

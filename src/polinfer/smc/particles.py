@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, check_at_least
 from polinfer.core.noise import derive_words, seed_words
+from polinfer.core.protocol import constant
 from polinfer.exact.evaluation import deterministic_returns, draw_prior
 from polinfer.exact.joint import describe_sample, pool, reach_policy
 from polinfer.exact.returns import choices_of, visits_of
@@ -64,15 +65,22 @@ class WeightedPolicies(NamedTuple):
 
 
 def run_population(
-    table: TabularMDP, config: ParticleConfig, seed: int, number: int, start: Floats | None = None
+    table: TabularMDP,
+    config: ParticleConfig,
+    seed: int,
+    number: int,
+    start: Floats | None = None,
+    *,
+    double: bool = False,
 ) -> WeightedPolicies:
     """Run one sweep; return its weighted policies.
 
-    Actions are drawn from the policy `start` ``[S, A]``, or from the prior, and weighed for it.
+    Actions are drawn from the policy `start` ``[S, A]``, or from the prior, and weighed for it, in `double`
+    precision where single would not do.
     """
-    with jax.enable_x64(False):
+    with jax.enable_x64(double):
         rows = np.log(np.maximum(table.prior if start is None else start, _LEAST))
-        log_q = log_policy(jnp.asarray(rows, jnp.float32), jnp.asarray(table.legal_actions))
+        log_q = log_policy(constant(rows), jnp.asarray(table.legal_actions))
         return _sweep(table, config, seed, number, log_q)
 
 
@@ -153,16 +161,16 @@ def _sweep(
 ) -> WeightedPolicies:
     words = derive_words(seed_words(jnp.asarray(seed, jnp.uint32)), jnp.asarray(number))
     if config.weights == "exact":
-        weighed = _run_exactly(table, config.sweep)(words, log_q)
+        weighed = _run_exactly(table, config.sweep, log_q.dtype == np.float64)(words, log_q)
         weight = np.exp(np.asarray(weighed.log_weight, np.float64))
         return WeightedPolicies(
-            np.asarray(weighed.actions), weight / weight.sum(), float(weighed.log_evidence)
+            np.asarray(weighed.actions, np.int32), weight / weight.sum(), float(weighed.log_evidence)
         )
     record = _run(table, config.sweep)(words, log_q)
     last = np.asarray(record.log_weight[-1], np.float64)
     weight = np.exp(last - last.max())
     return WeightedPolicies(
-        np.asarray(committed_actions(record, table.num_states)),
+        np.asarray(committed_actions(record, table.num_states), np.int32),
         weight / weight.sum(),
         float(record.log_evidence),
     )
@@ -179,8 +187,9 @@ def _run(table: TabularMDP, config: SweepConfig) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _run_exactly(table: TabularMDP, config: SweepConfig) -> Any:
-    """Return the compiled sweep with exact weights in the end."""
+def _run_exactly(table: TabularMDP, config: SweepConfig, double: bool) -> Any:
+    """Return the compiled sweep with exact weights in the end, for the precision in force."""
+    del double  # what is prepared for one precision is not used for the other
     run, weigh = _run(table, config), make_weigher(table)
     return jax.jit(
         lambda words, log_q: weigh(run(words, log_q), draw_fill(words, config.particles, table.num_states))

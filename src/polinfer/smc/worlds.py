@@ -119,7 +119,7 @@ def run_world_sweep(noise: WorldNoise, mdp: MDP, log_proposal: LogProposal, conf
 
     inputs = (jnp.arange(horizon), noise.action, noise.refresh, noise.resample)
     record: Sweep
-    _, record = jax.lax.scan(step, (particles, jnp.zeros(count, jnp.float32)), inputs)
+    _, record = jax.lax.scan(step, (particles, jnp.zeros(count)), inputs)
     return record._replace(ended=record.ended[-1])
 
 

@@ -196,7 +196,13 @@ def _import_kin(address: str) -> None:
 
 
 def _environment_options(gymnasium: Any, address: str) -> list[str]:
-    creator = gymnasium.spec(address.rpartition(":")[2]).entry_point
+    name, known = address.rpartition(":")[2], gymnasium.registry
+    if name not in known:  # without a version, which is the newest one's
+        versions = [one for one in known.values() if one.id.rpartition("-v")[0] == name]
+        name = max(versions, key=lambda one: one.version or 0).id if versions else ""
+    if name not in known:
+        return []
+    creator = known[name].entry_point
     with suppress(ValueError, TypeError):
         if isinstance(creator, str):
             creator = gymnasium.envs.registration.load_env_creator(creator)

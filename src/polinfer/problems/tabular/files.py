@@ -22,7 +22,7 @@ from polinfer.core.files import MOST_ARRAYS, read_regular, write_atomically
 from polinfer.core.limits import check_bytes
 from polinfer.core.protocol import Ending
 from polinfer.core.strict_json import parse_json
-from polinfer.problems.tabular.rows import OutcomeRows, as_floats, resolve_index
+from polinfer.problems.tabular.rows import OutcomeRows, as_floats, numbered, resolve_index
 from polinfer.problems.tabular.table import MAX_PAIRS, TabularMDP
 
 SUFFIXES = (".npz", ".json")
@@ -247,11 +247,12 @@ def _outcome_rows(contents: Mapping[str, Any]) -> tuple[OutcomeRows, int, int]:
     if counts[1] > max(len(rows), _FEW, *(_width(contents.get(name)) for name in ("legal", "prior"))):
         raise TableError(f"num_actions is {counts[1]:,}, but outcomes name at most {len(rows):,}")
     columns: list[list[Any]] = [[], [], [], [], []]
+    states, actions = map(numbered, labels)
     for number, row in enumerate(rows):
         try:
-            columns[0].append(resolve_index("state", row[0], counts[0], labels[0]))
-            columns[1].append(resolve_index("action", row[1], counts[1], labels[1]))
-            columns[2].append(resolve_index("state", row[2], counts[0], labels[0]))
+            columns[0].append(resolve_index("state", row[0], counts[0], states))
+            columns[1].append(resolve_index("action", row[1], counts[1], actions))
+            columns[2].append(resolve_index("state", row[2], counts[0], states))
         except TableError as error:
             raise TableError(f"row {number} of outcomes: {error}") from None
         for column, value in zip(columns[3:], row[3:], strict=True):

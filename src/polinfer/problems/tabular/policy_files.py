@@ -21,7 +21,7 @@ from polinfer.core.errors import PolinferError, TableError, is_number, shorten
 from polinfer.core.files import MOST_ARRAYS, read_regular
 from polinfer.core.strict_json import parse_json
 from polinfer.problems.tabular.files import check_archive
-from polinfer.problems.tabular.rows import resolve_index
+from polinfer.problems.tabular.rows import numbered, resolve_index
 from polinfer.problems.tabular.table import TabularMDP
 
 POLICY_SUFFIXES = (".npy", ".npz", ".json", ".csv")
@@ -113,8 +113,9 @@ def _checked(probs: NDArray[np.float64], table: TabularMDP) -> NDArray[np.float6
 def _from_mapping(given: Mapping[Any, Any], table: TabularMDP) -> NDArray[np.float64]:
     probs = np.zeros((table.num_states, table.num_actions))
     named, seen = np.array(table.absorbing), np.zeros(table.num_states, np.bool_)
+    states, actions = numbered(table.state_names), numbered(table.action_names)
     for key, choice in given.items():
-        state = _index("state", key, table.state_names)
+        state = _index("state", key, table.num_states, states)
         if seen[state]:
             raise TableError(f"state {table.state_names[state]!r} is there twice")
         seen[state] = named[state] = True
@@ -124,7 +125,7 @@ def _from_mapping(given: Mapping[Any, Any], table: TabularMDP) -> NDArray[np.flo
                     raise TableError(
                         f"state {table.state_names[state]!r}: {shorten(repr(share))} is not a probability"
                     )
-                probs[state, _index("action", action, table.action_names)] += float(share)
+                probs[state, _index("action", action, table.num_actions, actions)] += float(share)
         elif isinstance(choice, list | tuple | np.ndarray):
             row = np.asarray(choice)
             if row.shape != (table.num_actions,) or row.dtype.kind not in "fiu":
@@ -134,17 +135,17 @@ def _from_mapping(given: Mapping[Any, Any], table: TabularMDP) -> NDArray[np.flo
                 )
             probs[state] = row
         else:
-            probs[state, _index("action", choice, table.action_names)] += 1.0
+            probs[state, _index("action", choice, table.num_actions, actions)] += 1.0
     if not named.all():
         raise TableError(f"state {table.state_names[int(np.argmin(named))]!r} is missing")
     return probs
 
 
-def _index(what: str, key: Any, names: tuple[str, ...]) -> int:
+def _index(what: str, key: Any, count: int, numbers: Mapping[str, int]) -> int:
     """Return the number of a state or action that is given by name, by number, or by a number as text."""
-    if isinstance(key, str) and key not in names and key.isdecimal():
+    if isinstance(key, str) and key not in numbers and key.isdecimal():
         key = int(key)
-    return resolve_index(what, key, len(names), names)
+    return resolve_index(what, key, count, numbers)
 
 
 def _read_array(path: Path) -> Any:

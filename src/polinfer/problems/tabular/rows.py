@@ -6,7 +6,8 @@ Dense ``[S, A, S]`` arrays, sequences of sparse ``[S, S]`` matrices and explicit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from polinfer.core.errors import TableError, is_whole, suggest
+
+_MOST_NAMES = 1 << 30  # bytes
 
 
 class OutcomeRows(NamedTuple):
@@ -118,18 +121,26 @@ def resolve_names(name: str, names: Sequence[Any] | None, count: int) -> tuple[s
     if len(given) != count:
         raise TableError(f"{name} must hold {count} names, got {len(given)}")
     if len(set(given)) != count:
-        twice = next(n for n in given if given.count(n) > 1)
+        twice = next(n for n, times in Counter(given).items() if times > 1)
         raise TableError(f"{name} holds {twice!r} twice; names must differ")
+    longest = max(map(len, given), default=0)
+    # As files hold them: all as long as the longest, four bytes a letter.
+    if 4 * longest * count > _MOST_NAMES:
+        raise TableError(f"{name} holds {count:,} names, one of {longest:,} letters; give shorter ones")
     return given
 
 
-def resolve_index(what: str, value: Any, count: int, names: tuple[str, ...] | None) -> int:
-    """Turn an index or a name into an index."""
+def numbered(names: Sequence[str] | None) -> dict[str, int]:
+    """Return the number of each name: looking through a list of them for each of many takes minutes."""
+    return {name: number for number, name in enumerate(names or ())}
+
+
+def resolve_index(what: str, value: Any, count: int, numbers: Mapping[str, int]) -> int:
+    """Turn an index or a name, one of those that are `numbered`, into an index."""
     if isinstance(value, str):
-        if names is not None and value in names:
-            return names.index(value)
-        known = names or ()
-        raise TableError(f"unknown {what} name {value!r}{suggest(value, known)}")
+        if value in numbers:
+            return numbers[value]
+        raise TableError(f"unknown {what} name {value!r}{suggest(value, numbers)}")
     if not is_whole(value):
         raise TableError(f"{what} must be an index or a name, got {value!r}")
     if not 0 <= int(value) < count:
@@ -154,8 +165,9 @@ def resolve_states(name: str, values: Any, count: int, names: tuple[str, ...] | 
         return mask
     if array.ndim != 1 or array.dtype.kind not in "iufUO":
         raise TableError(f"{name} must be a list of true/false, of state indices or of state names")
+    numbers = numbered(names)
     for value in array.tolist():
-        index = resolve_index(f"state in {name}", value, count, names)
+        index = resolve_index(f"state in {name}", value, count, numbers)
         if mask[index]:
             raise TableError(
                 f"{name} lists state {index} twice; for a mask write true and false instead of 1 and 0"
@@ -174,7 +186,7 @@ def resolve_initial(values: Any, count: int, names: tuple[str, ...] | None) -> N
     if isinstance(values, str | dict) or not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
         value = values.item() if isinstance(values, np.ndarray) else values
         chosen = np.zeros(count, np.float64)
-        chosen[resolve_index("state in initial", value, count, names)] = 1.0
+        chosen[resolve_index("state in initial", value, count, numbered(names))] = 1.0
         return chosen
     array = as_floats("initial", values)
     if array.shape != (count,):
