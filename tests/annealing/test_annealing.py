@@ -42,7 +42,10 @@ def equal(one, other):
 TABLES = {"loop": loop(), "two blocks": two_blocks(), "lattice": lattice(4, 0.2), "lock": lock(12)}
 
 
-@pytest.fixture(scope="module", params=TABLES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "lock")) for name in TABLES],
+)
 def annealed(request, compile_module_fully):
     """A small problem, its enumeration, and what annealing says of it."""
     table = TABLES[request.param]
