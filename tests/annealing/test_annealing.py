@@ -44,7 +44,9 @@ TABLES = {"loop": loop(), "two blocks": two_blocks(), "lattice": lattice(4, 0.2)
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "lock")) for name in TABLES],
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("lock", "two blocks"))) for name in TABLES
+    ],
 )
 def annealed(request, compile_module_fully):
     """A small problem, its enumeration, and what annealing says of it."""
@@ -187,6 +189,7 @@ def test_what_cannot_be_run_is_refused_by_name():
         AnnealingRun(loop()).result()
 
 
+@pytest.mark.slow
 def test_two_ways_that_are_worth_the_same_are_both_found():
     """With one soft start, a seed in seven lost one of them, and with it half of Z, at a small error."""
     table = polinfer.tabulate(polinfer.make("gridworld/multimodal", reward_scale=3))

@@ -347,7 +347,6 @@ def test_a_time_limit_covers_the_certificate(
     # As if the method had ended just before the limit.
     monkeypatch.setattr(Plan, "_left", lambda plan, started, share=1.0: None if share < 1 else 1e-6)
     words = ["plan", "gridworld/ablation", "--method", "tempered", "--enumerate-up-to", "0"]
-    words += ["--policies", "32", "--islands", "4"]
     record = run_json(capsys, *words, "--time-limit", "20", "--out", str(tmp_path / "run"))
     assert record["stopped"] is None
     assert record["check_stopped"] == "the time limit of 20 s"

@@ -212,6 +212,7 @@ def test_wake_reaches_the_posterior_where_the_surrogate_does_not(proposal: str) 
         assert distance(surrogate).min() > 4 * CLOSE
 
 
+@pytest.mark.slow
 def test_worlds_are_what_brings_wake_to_the_posterior() -> None:
     """With one world the same objective tends to another target, E_w softmax R_w."""
     one = polinfer.infer(

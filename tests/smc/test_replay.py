@@ -100,10 +100,13 @@ OPTIONS = {
     "uncoupled, multinomial": SweepConfig(coupled=False, resampling="multinomial", deterministic=False),
 }
 
-ON_LADDER = [("ladder", name) for name in list(OPTIONS)[:10]]
+ONE_BY_ONE = list(OPTIONS)[:10]
+FEW = ("one particle", "three particles", "never resample")
+ON_LADDER = [("ladder", name) for name in ("default", *FEW)]
 ON_GRID = [("gridworld/ablation", name) for name in list(OPTIONS)[10:]]
-# Run on the ladder too.
-AGAIN = [("gridworld/ablation", name) for name in ("one particle", "three particles", "never resample")]
+# Several at a time are in the last two, and on the grid as on the ladder.
+AGAIN = [("ladder", name) for name in ONE_BY_ONE if name not in ("default", *FEW)]
+AGAIN += [("gridworld/ablation", name) for name in FEW]
 
 
 @pytest.mark.parametrize(
