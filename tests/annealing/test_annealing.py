@@ -242,7 +242,7 @@ def test_an_answer_can_be_asked_for_at_any_moment():
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=8, tolerance=0.02)
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.02)
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(ensemble, "thread_limit", lambda threads=threads: threads)

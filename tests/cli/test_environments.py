@@ -106,7 +106,7 @@ def test_closed_and_full_outputs(run: Path) -> None:
     ("asked", "unbuffered"),
     [
         ("list --json", ""),
-        ("list", "1"),
+        pytest.param("list", "1", marks=pytest.mark.slow),
         pytest.param("list --json", "1", marks=pytest.mark.slow),
         pytest.param("list", "", marks=pytest.mark.slow),
     ],
