@@ -3,9 +3,10 @@
     python studies/accuracy.py OUT.jsonl [--method tempered] [--seeds 18] [--first 0] [--certify] [--large]
     python studies/accuracy.py OUT.jsonl --table
 
-Every case is a line of OUT as soon as it is there; run again, it goes on with what is missing.  Nothing is
-enumerated: parts that are small enough for it are annealed, too, and the certificate has no enumeration to
-look at.  Otherwise small problems would say nothing about large ones.
+Every case is a line of OUT as soon as it is there; run again, it goes on with what is missing.  With
+`tempered` nothing is enumerated: parts that are small enough for it are annealed, too, and the certificate
+has no enumeration to look at.  Otherwise small problems would say nothing about large ones.  With `auto`
+parts are taken as users have them, which is meant for `--large`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ LARGE = [
 CLOSE, FALSE = 0.01, 0.03
 METHODS: dict[str, dict[str, Any]] = {
     "tempered": {"enumerate_up_to": 0},
+    "auto": {},
     "wake": {},
     "particles": {},
 }

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, annealer, run
+from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, effort, run
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.detours import Way, detour, find_ways, forbid_each
 from polinfer.annealing.ensemble import Ensemble
@@ -198,7 +198,7 @@ def test_where_moves_are_dear_a_start_that_is_the_posterior_nearly_needs_no_seco
 
     easy = TabularMDP(_easy(), [[0.1, 0.3], [0.2, 0.09], [0, 0]], 0, [2], 5)
     assert rounds(easy) == (3, 2)
-    monkeypatch.setattr(annealer, "_LONG", 0.0)
+    monkeypatch.setattr(effort, "_LONG", 0.0)
     assert rounds(easy) == (2, 1)
     assert rounds(cash_out())[1] == 3  # the start weighs differently here, and misses a prize
 

@@ -9,9 +9,10 @@ import polinfer
 from polinfer import Verdict
 from polinfer.analysis.another_run import by_another_start
 from polinfer.annealing import TemperedConfig, anneal
-from polinfer.annealing.annealer import Annealer, WayBack
+from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.bridge import bennett
 from polinfer.annealing.problem import arrange, reduce_table
+from polinfer.annealing.state import WayBack
 from polinfer.exact.enumeration import policy_posterior
 
 from .cases import lattice, loop

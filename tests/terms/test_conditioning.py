@@ -99,3 +99,11 @@ def test_bad_choices_are_refused(choices, sentence):
     posterior = polinfer.infer(polinfer.make("gridworld/ablation"), method="exact")
     with pytest.raises(PolinferError, match=sentence):
         posterior.given(choices)
+
+
+def test_a_few_draws_of_an_enumeration_are_not_certified_as_enumerated():
+    posterior = polinfer.infer(polinfer.make("gridworld/ablation"), method="exact")
+    few = posterior.given({"(1,2)": "left"}, source="sample")  # 8 of 1,000
+    certificate = polinfer.certify(few)
+    assert certificate.verdict is not polinfer.Verdict.TRUST
+    assert certificate.distance > 0.05

@@ -18,7 +18,6 @@ scales between them.  Down, and not up: who comes from small scales has never se
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,9 @@ from polinfer.annealing.bridge import bennett, longest_step, resample
 from polinfer.annealing.classes import Classes, add_classes, class_codes, codes_of, log_total, no_classes
 from polinfer.annealing.config import TemperedConfig
 from polinfer.annealing.detours import detour
+from polinfer.annealing.effort import BLOCK, MOST_MOVES, Effort
 from polinfer.annealing.ensemble import Ensemble
+from polinfer.annealing.moves import Walkers
 from polinfer.annealing.noise import fold, make_key, uniform
 from polinfer.annealing.problem import Problem
 from polinfer.annealing.refit import refit
@@ -38,71 +39,17 @@ from polinfer.annealing.rounds import Estimate, Rounds, chosen_share, estimate
 from polinfer.annealing.softstart import mixed
 from polinfer.annealing.stage import Stage, Sums
 from polinfer.annealing.starts import SOFT_ROUNDS, around, overlooked, soft_start
+from polinfer.annealing.state import Population, State, WayBack
 from polinfer.exact.joint import pool as pool_evidence
 from polinfer.exact.solution import Floats
 
 _REFUTED = 0.02  # by which a lower bound must exceed log Z to refute it
 _HASTY = 4  # moves at the end of a run that is out of time
-_AT_ONCE = 2e10  # multiplications in one compiled call, about: a second or two
-_BLOCK = 16  # moves between looks at the precision
-_MOST_MOVES = 512  # at the end of a round, times what `moves` is over its first value
-_PILOT = 64  # moves at the end of a round before the first refit, at most
 _BACK_STREAM = 0xBAC4
 _AROUND_STREAM = 0xA40D
 _DETOUR_STREAM = 0xDE70
 _FURTHER = 3  # pilot rounds at most, around policies that optimisation knows
 _FRESH = 0.05  # share of the reference measure in what a population that is taken over draws anew from
-_CHEAP = 4e9  # multiplications that the last sampling of a round takes in any case
-_SOME = 3.2e10  # likewise, where a block of moves is more than that
-_LEAST_MOVES = 4
-_LONG = 2e9  # multiplications in a move, from which on a pilot that is hardly needed is left out
-_DEAR = 1e10  # likewise, from which on detours are not looked for
-
-
-class WayBack(NamedTuple):
-    """Annealing from the posterior back to the start of a round."""
-
-    place: int  # of the ladder, where it is; -1 before it begins
-    policy: NDArray[np.int16]  # [N, P]; [N, 0] before it begins
-    log_evidence: Floats  # [I] as it is found on the way
-
-
-class State(NamedTuple):
-    """A run between two steps: arrays and numbers only."""
-
-    policy: NDArray[np.int16]  # [N, P]
-    start: Floats  # [N, A] q0
-    inverse: float  # b
-    origin: float  # scale that this round's ladder comes from; 0 where it comes from `start`
-    taken_over: bool  # whether the first round did not begin from a start
-    log_evidence: Floats  # [I]
-    log_size: float  # adapted size of moves
-    moves: int  # per step of the ladder
-    pilots: int  # rounds that only show where to start from
-    calls: int  # compiled calls so far; keys are made of it
-    ladder: Floats  # [L] values of `b` that this round came through, from 0
-    way_back: WayBack
-    accepted: float
-    sums: Sums  # over the moves at the end of this round
-    rounds: Rounds  # of the rounds before
-    round_steps: NDArray[np.int64]  # [R] steps that each took
-    round_starts: Floats  # [R, N, A] where each started
-    round_classes: NDArray[np.uint64]  # [R, P] classes of the populations that they ended with
-    members: NDArray[np.uint64]  # [P] classes of the population now
-    classes: Classes
-    best_return: float
-    best_policy: NDArray[np.int16]  # [N]
-    finished: bool
-
-
-class Population(NamedTuple):
-    """Policies at the end of a run, for one at a smaller scale."""
-
-    scale: float
-    policy: NDArray[np.int16]  # [N, P]
-    start: Floats  # [N, A] what choices are drawn from where policies do not come
-    log_evidence: float
-    log_size: float  # adapted size of moves
 
 
 class Annealer:
@@ -119,11 +66,7 @@ class Annealer:
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         self.ensemble = Ensemble(problem, config, scale)
-        work = max(self.ensemble.work, 1)
-        fewest = np.clip(_SOME / work, _LEAST_MOVES, _BLOCK)
-        self.least = int(np.clip(_CHEAP / work, fewest, _MOST_MOVES // 2))
-        self.long, self.dear = work >= _LONG, work >= _DEAR
-        self.most_at_once = max(1, int(_AT_ONCE / work))
+        self.effort = Effort.of(self.ensemble.work)
         self.seed, self.key = seed, make_key(seed)
         self.codes = class_codes(*problem.gain.shape)
         self.pilots = 2 if config.start == "soft" and not problem.width else 1
@@ -273,18 +216,20 @@ class Annealer:
     def _own_key(self, calls: int) -> Array:
         return fold(jnp.asarray(self.key), calls)
 
-    def _move(self, key: Array, state: State, policy: Any, inverse: float, moves: int, adapt: float) -> Stage:
+    def _move(
+        self, key: Array, state: State, walkers: Walkers, inverse: float, moves: int, adapt: float = 0.0
+    ) -> Stage:
         """Move policies at a place of this round's ladder."""
         scale = state.origin + inverse * (self.scale - state.origin) if state.origin else self.scale
         target = self.ensemble.target(state.start, 1.0 if state.origin else inverse, scale)
-        return self.ensemble.move(key, policy, target, moves, state.log_size, adapt)
+        return self.ensemble.move(key, walkers, target, moves, state.log_size, adapt)
 
-    def _slopes(self, state: State, stage: Stage) -> Floats:
+    def _slopes(self, state: State, walkers: Walkers) -> Floats:
         """Return the log weights ``[I, P]`` that policies get from the whole ladder."""
         if state.origin:
-            slopes = (self.scale - state.origin) * np.asarray(stage.walkers.evaluation.returns, np.float64)
+            slopes = (self.scale - state.origin) * np.asarray(walkers.evaluation.returns, np.float64)
         else:
-            slopes = self.ensemble.log_weights(stage.walkers, state.start)
+            slopes = self.ensemble.log_weights(walkers, state.start)
         return slopes.reshape(self.config.islands, -1)
 
     def _begin(self, state: State) -> State:
@@ -303,17 +248,28 @@ class Annealer:
     def _most_rounds(self, state: State) -> int:
         return self.config.rounds + state.pilots - self.pilots
 
+    def _is_pilot(self, state: State) -> bool:
+        """Whether this round only shows where to start from."""
+        pilots = 0 if state.taken_over else state.pilots
+        return len(state.round_steps) < min(pilots, self._most_rounds(state) - 1)
+
+    def _pace(self, state: State) -> tuple[int, float]:
+        """Return the moves after a step of the ladder, and the effective share of policies that it leaves."""
+        usual = state.moves, self.config.ess
+        return self.effort.pilot_pace(*usual) if self._is_pilot(state) else usual
+
     def _climb(self, state: State, all_the_way: bool = False) -> State:
         """Reweight, resample and move."""
         islands = self.config.islands
-        here = self._move(self._own_key(state.calls), state, state.policy, state.inverse, 0, 0.0)
+        here = self.ensemble.meet(state.policy)
         log_weight = self._slopes(state, here)
-        step = longest_step(log_weight, 1.0 - state.inverse, self.config.ess)
+        moves, ess = self._pace(state)
+        step = longest_step(log_weight, 1.0 - state.inverse, ess)
         chosen = 1.0 if all_the_way or step >= 1.0 - state.inverse else state.inverse + step
         draws = np.asarray(uniform(self._own_key(state.calls + 1), (islands,)), np.float64)
         log_mean, picked = resample((chosen - state.inverse) * log_weight, draws)
         key = self._own_key(state.calls + 2)
-        moved = self._move(key, state, state.policy[:, picked], chosen, state.moves, 0.3)
+        moved = self._move(key, state, self.ensemble.picked(here, picked), chosen, moves, 0.3)
         return self._record(state, moved)._replace(
             policy=np.asarray(moved.walkers.policy),
             inverse=chosen,
@@ -347,7 +303,8 @@ class Annealer:
 
     def _add_moves(self, state: State, moves: int) -> State:
         """Move at the end of the ladder, and add up what the policies say."""
-        stage = self._move(self._own_key(state.calls), state, state.policy, 1.0, moves, 0.0)
+        here = self.ensemble.meet(state.policy)
+        stage = self._move(self._own_key(state.calls), state, here, 1.0, moves)
         sums = Sums(
             *(old + np.asarray(new, np.float64) for old, new in zip(state.sums, stage.sums, strict=True))
         )
@@ -360,21 +317,18 @@ class Annealer:
 
     def _sample(self, state: State) -> State:
         """Sample some more, and decide whether to go on."""
-        block = max(_BLOCK, int(state.sums.moves) // 4)
-        state = self._add_moves(state, max(1, min(block, self.most_at_once)))
+        block = max(BLOCK, int(state.sums.moves) // 4)
+        state = self._add_moves(state, max(1, min(block, self.effort.at_once)))
         config = self.config
-        number = len(state.round_steps)
         summed = float(state.sums.moves)
         own = estimate(self._round(state), self.problem.prior)
         whole = estimate(self.all_rounds(state), self.problem.prior)
-        most = _MOST_MOVES * state.moves // config.moves
-        pilots = 0 if state.taken_over else state.pilots
-        if number < min(pilots, self._most_rounds(state) - 1):
-            # Rounds that only show where to start from.
-            over = own.distance <= 4 * config.tolerance or summed >= _PILOT
+        if self._is_pilot(state):
+            over = own.distance <= 4 * config.tolerance or summed >= self.effort.pilot_moves
         else:
             near = min(whole.distance, own.distance) <= config.tolerance
-            over = (near and summed >= self.least) or summed >= most
+            most = MOST_MOVES * state.moves // config.moves
+            over = (near and summed >= self.effort.least) or summed >= most
         return self._conclude(state) if over else state
 
     def _descend(self, state: State) -> State:
@@ -383,23 +337,24 @@ class Annealer:
         high, low = state.ladder[place], state.ladder[place - 1]
         # Keys of their own: the answer is the same with and without the way back.
         key = fold(fold(self._own_key(state.calls), _BACK_STREAM), place)
-        above = self._slopes(state, self._move(key, state, policy, high, 0, 0.0))
+        here = self.ensemble.meet(policy)
+        above = self._slopes(state, here)
         if place == 1:  # the start itself can be drawn from
-            drawn = self.ensemble.draw(fold(key, 1), state.start)
-            moved = self._move(fold(key, 2), state, drawn, low, 0, 0.0)
+            moved = self.ensemble.meet(np.asarray(self.ensemble.draw(fold(key, 1), state.start)))
         else:
             draws = np.asarray(uniform(fold(key, 1), (islands,)), np.float64)
             _, picked = resample((low - high) * above, draws)
-            moved = self._move(fold(key, 2), state, policy[:, picked], low, state.moves, 0.0)
+            picks = self.ensemble.picked(here, picked)
+            moved = self._move(fold(key, 2), state, picks, low, state.moves).walkers
         log_ratio = bennett((high - low) * self._slopes(state, moved), (high - low) * above)
-        kept = np.asarray(moved.walkers.policy) if place > 1 else policy[:, :0]
+        kept = np.asarray(moved.policy) if place > 1 else policy[:, :0]
         back = state._replace(way_back=WayBack(place - 1, kept, log_evidence + log_ratio))
         return back if place > 1 else self._conclude(back)
 
     def _conclude(self, state: State) -> State:
         """End the run, go back before it ends, or begin another round."""
         config, number = self.config, len(state.round_steps)
-        if self.long and number == 0 and len(state.ladder) == 2:
+        if self.effort.long and number == 0 and len(state.ladder) == 2:
             # Policies of the start weigh about the same: it is the posterior, nearly.
             state = state._replace(pilots=1)
         pilots = 0 if state.taken_over else state.pilots
@@ -446,7 +401,7 @@ class Annealer:
         if not self.known.shape[1] or further >= _FURTHER:
             return None
         start = self._overlooked(state, log_evidence) if further <= 0 else None
-        return start if start is not None or self.dear else self._detour(state, log_evidence)
+        return start if start is not None or self.effort.dear else self._detour(state, log_evidence)
 
     def _overlooked(self, state: State, log_evidence: float) -> Floats | None:
         key = fold(self._own_key(state.calls), _AROUND_STREAM)

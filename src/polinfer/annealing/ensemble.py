@@ -22,7 +22,7 @@ from polinfer.annealing.moves import Target, Walkers
 from polinfer.annealing.noise import fold
 from polinfer.annealing.problem import Problem, transition_matrix
 from polinfer.annealing.rows import Evaluation, make_rows
-from polinfer.annealing.stage import Stage, join_stages
+from polinfer.annealing.stage import Order, Stage, join_stages
 from polinfer.core.threads import thread_limit
 from polinfer.exact.solution import Floats
 
@@ -83,32 +83,64 @@ class Ensemble:
             logs = self._log(start), self._log(self.problem.prior)
             return bridge_target(*logs, jnp.float64(along), jnp.float64(scale))
 
+    def meet(self, policy: Any) -> Walkers:
+        """Evaluate all policies ``[N, P]``.
+
+        A step begins with this and does not keep what the one before it knew: rounding depends on which
+        policies are evaluated together, and a run that is resumed must draw what it would have drawn.
+        """
+        (size, actions), dtype = self.problem.gain.shape, self.dtype
+        shapes = (self.count,), (size, self.count), (size, actions, self.count)
+        blank = Evaluation(*(cast(Array, np.zeros(shape, dtype)) for shape in shapes))
+        target = self.target(self.problem.prior, 1.0, self.scale)  # of no matter
+        key = jnp.zeros(2, jnp.uint32)
+        order = Order(0, 0.0, 0.0, evaluated=False)
+        return self._run(key, Walkers(policy, blank), target, order).walkers
+
     def move(
-        self, key: Array, policy: Any, target: Target, moves: int, log_size: float, adapt: float = 0.0
+        self,
+        key: Array,
+        walkers: Walkers,
+        target: Target,
+        moves: int,
+        log_size: float,
+        adapt: float = 0.0,
     ) -> Stage:
-        """Move the groups, side by side where there are cores for it."""
-        key = fold(key, _GROUP_STREAM)
+        """Move policies."""
+        order = Order(moves, log_size, adapt, evaluated=True)
+        return self._run(fold(key, _GROUP_STREAM), walkers, target, order)
+
+    def _run(self, key: Array, walkers: Walkers, target: Target, order: Order) -> Stage:
+        """Run the groups, side by side where there are cores for it."""
         each = self.count // self.groups
 
-        def move(group: int) -> Stage:
+        def run(group: int) -> Stage:
+            own = slice(group * each, (group + 1) * each)
             # Each thread has its own setting of the precision.
             with jax.enable_x64(True):
                 stage = self.kernels.stage(
                     self.rows,
-                    jnp.asarray(policy[:, group * each : (group + 1) * each]),
+                    jax.tree.map(lambda part: jnp.asarray(part[..., own]), walkers),
                     target,
                     fold(key, group),
-                    jnp.int32(moves),
-                    jnp.float32(log_size),
-                    jnp.float32(adapt),
+                    Order(
+                        jnp.int32(order.moves),
+                        jnp.float32(order.log_size),
+                        jnp.float32(order.adapt),
+                        jnp.bool_(order.evaluated),
+                    ),
                 )
                 return cast(Stage, jax.tree.map(np.asarray, stage))
 
         threads = min(self.groups, thread_limit())
         if threads == 1:
-            return join_stages([move(group) for group in range(self.groups)])
+            return join_stages([run(group) for group in range(self.groups)])
         with ThreadPoolExecutor(threads) as pool:
-            return join_stages(list(pool.map(move, range(self.groups))))
+            return join_stages(list(pool.map(run, range(self.groups))))
+
+    def picked(self, walkers: Walkers, places: NDArray[np.integer]) -> Walkers:
+        """Return some of the policies, as often as they are named."""
+        return cast(Walkers, jax.tree.map(lambda part: np.asarray(part)[..., places], walkers))
 
     def log_weights(self, walkers: Walkers, start: Floats) -> Floats:
         """Return the log weights ``[P]`` of policies that were drawn from a start, for the posterior."""

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.annealing.annealer import Annealer, State
+from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.classes import Classes, log_total
 from polinfer.annealing.enumerate import Listed
 from polinfer.annealing.path import AnnealedPoint
 from polinfer.annealing.problem import Problem
 from polinfer.annealing.reach import affordable, reach_policy, visit_probability
+from polinfer.annealing.state import State
 from polinfer.annealing.strata import misjudged_stratum, stratified
 from polinfer.exact.enumeration import decision_states
 from polinfer.exact.evaluation import draw_prior

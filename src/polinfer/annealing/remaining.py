@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from polinfer.annealing.annealer import Annealer, State
+from polinfer.annealing.annealer import Annealer
+from polinfer.annealing.state import State
 
 _LADDER = 6.0  # steps of a ladder that was not climbed yet
 _PILOT = 16.0  # moves at the end of a round that only shows where to start from
@@ -31,15 +32,20 @@ class Work(NamedTuple):
 def work_of(annealer: Annealer, state: State) -> Work:
     """Return how many moves were made and how many may be left."""
     config, number = annealer.config, len(state.round_steps)
+    pilots = 0 if state.taken_over else state.pilots
+    pace, _ = annealer.effort.pilot_pace(config.moves, config.ess)  # moves after a step, in pilot rounds
+    own = pace if number < pilots else state.moves
     before, made = float(state.round_steps.sum()), float(state.sums.moves)
     steps, place = len(state.ladder) - 1, state.way_back.place
     back = steps - place if place >= 0 else 0
-    done = (before + steps + back) * config.moves + number * _PILOT + made
+    piloted = pace * float(state.round_steps[:pilots].sum())
+    climbed = config.moves * float(state.round_steps[pilots:].sum())
+    done = piloted + climbed + (own if number < pilots else config.moves) * (steps + back)
+    done += number * _PILOT + made
     if state.finished:
         return Work(done, 0.0)
     if place >= 0:
         return Work(done, float(place * config.moves))
-    pilots = 0 if state.taken_over else state.pilots
     ladder = before / number if number else _LADDER
     here = steps * (1.0 / state.inverse - 1.0) if state.inverse else ladder
     # What the errors so far say of the moves that the precise round will take.
@@ -48,13 +54,13 @@ def work_of(annealer: Annealer, state: State) -> Work:
     wanted = _UNKNOWN
     if found is not None:
         wanted = min(_LONGEST, seen * (found.distance / config.tolerance) ** 2)
-    wanted = max(wanted, float(annealer.least))
+    wanted = max(wanted, float(annealer.effort.least))
     further = max(0, pilots - number)
-    left = here * state.moves
+    left = here * own
     left += max(0.0, (_PILOT if further else wanted) - made)
     if further:
         each = max(ladder, steps + here)
-        left += further * each * config.moves + (further - 1) * _PILOT + wanted
+        left += each * (config.moves + (further - 1) * pace) + (further - 1) * _PILOT + wanted
     if not state.taken_over:
         left += (steps + here) * config.moves  # back to the start
     return Work(done, left)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polinfer.annealing.annealer import Annealer, Population, State
+from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.arrays import pack, unpack
 from polinfer.annealing.buckets import padded
 from polinfer.annealing.closed_form import closed_form
@@ -22,6 +22,7 @@ from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, li
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.annealing.remaining import work_of
+from polinfer.annealing.state import Population, State
 from polinfer.core.errors import PolinferError
 from polinfer.core.stopping import stop_requested
 from polinfer.exact.bounds import known_policies

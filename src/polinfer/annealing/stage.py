@@ -58,8 +58,17 @@ class Stage(NamedTuple):
     best: Best
 
 
-Run = Callable[[Rows, Array, Target, Array, Array, Array, Array], Stage]
-"""From rows, policies ``[N, P]``, target, key, number of moves, size of moves and its rate of adaptation."""
+class Order(NamedTuple):
+    """What to do with a population."""
+
+    moves: Any  # [] int32
+    log_size: Any  # [] float32, size of moves
+    adapt: Any  # [] float32, rate at which the size is adapted
+    evaluated: Any  # [] bool, whether the evaluation that comes with the policies is theirs
+
+
+Run = Callable[[Rows, Walkers, Target, Array, Order], Stage]
+"""From rows, policies, target, key and order."""
 
 
 def _smoothed(
@@ -115,11 +124,9 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
         actions = range(moved[0][0].evaluation.adjoint.shape[1])
         return jnp.stack([by_island(taking(action)) for action in actions], axis=1)
 
-    def stage(
-        rows: Rows, policy: Array, goal: Target, key: Array, moves: Array, log_size: Array, adapt: Array
-    ) -> Stage:
+    def stage(rows: Rows, walkers: Walkers, goal: Target, key: Array, order: Order) -> Stage:
         size, actions = rows.gain.shape
-        count, dtype = policy.shape[1], rows.gain.dtype
+        count, dtype = walkers.policy.shape[1], rows.gain.dtype
         blank = jnp.zeros((size, actions, islands), dtype)
 
         def suggest(
@@ -138,16 +145,20 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             )
             return found
 
+        def measured(evaluation: Evaluation) -> tuple[Array, Array]:
+            influence = mean_influence(goal.scale, goal.log_prior, evaluation)
+            return influence, mean_reached(evaluation)
+
         def one(number: Array, carry: tuple[Walkers, Sums, Array, Array, Best, Array]) -> Any:
             before, sums, accepted, log_size, best, sizes = carry
             target = goal._replace(influence=sizes[0], reached=sizes[1])
             own = fold(key, number)
             kind = draw_kinds(fold(own, 0), count, jnp.exp(log_size), width > 0)
-            # The first turn only evaluates, so that the passes are compiled once.
+            # The first turn only evaluates, and is left out where that was done: so passes are compiled once.
             first = number == 0
             exact = ~first & (number % 2 == 0) & goal.normalised if width else jnp.asarray(False)
             tried_policy, conditional = suggest(fold(own, 1), target, exact, kind, before)
-            tried_policy = jnp.where(first, policy, tried_policy)
+            tried_policy = jnp.where(first, walkers.policy, tried_policy)
             tried = Walkers(tried_policy, evaluate(rows, tried_policy))
             ratio = log_acceptance(target, kind, before, tried)
             chance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(ratio), -jnp.inf, ratio), 0.0))
@@ -177,30 +188,26 @@ def make_stage(evaluate: Evaluate, islands: int, width: int) -> Run:
             )
             adapted = kind.by_influence & (kind.size == jnp.exp(log_size))
             rate = (chance * adapted).sum() / jnp.maximum(adapted.sum(), 1)
-            step = jnp.where(first | exact | (adapted.sum() == 0), 0.0, adapt * (rate - _WANTED))
-            best = _better(best, tried)
+            step = jnp.where(first | exact | (adapted.sum() == 0), 0.0, order.adapt * (rate - _WANTED))
             log_size = jnp.clip(log_size + step, -7.0, 5.0).astype(jnp.float32)
-            sizes = jax.lax.cond(
-                first,
-                lambda: (
-                    mean_influence(target.scale, target.log_prior, tried.evaluation),
-                    mean_reached(tried.evaluation),
-                ),
-                lambda: sizes,
-            )
-            return after, sums, accepted + weight * chance.mean(), log_size, best, sizes
+            sizes = jax.lax.cond(first, lambda: measured(tried.evaluation), lambda: sizes)
+            return after, sums, accepted + weight * chance.mean(), log_size, _better(best, tried), sizes
 
-        nothing = jnp.zeros(count, dtype)
-        empty = Evaluation(nothing, jnp.zeros((size, count), dtype), jnp.zeros((size, actions, count), dtype))
+        sizes = jax.lax.cond(
+            order.evaluated,
+            lambda: measured(walkers.evaluation),
+            lambda: (jnp.ones(size, dtype), jnp.ones((), dtype)),
+        )
         carry = (
-            Walkers(policy, empty),
+            walkers,
             _no_sums(size, actions, islands, dtype),
             jnp.zeros((), dtype),
-            log_size,
-            Best(jnp.asarray(-jnp.inf, dtype), policy[:, 0]),
-            (jnp.ones(size, dtype), jnp.ones((), dtype)),
+            order.log_size,
+            Best(jnp.asarray(-jnp.inf, dtype), walkers.policy[:, 0]),
+            sizes,
         )
-        walkers, sums, accepted, log_size, best, _ = jax.lax.fori_loop(0, moves + 1, one, carry)
+        turns = jnp.where(order.evaluated, 1, 0), order.moves + 1
+        walkers, sums, accepted, log_size, best, _ = jax.lax.fori_loop(*turns, one, carry)
         return Stage(walkers, sums, accepted / jnp.maximum(sums.moves, 1.0), log_size, best)
 
     return stage

@@ -91,13 +91,9 @@ def weighted(
     ensemble: Ensemble, key: Array, start: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_], Floats]:
     """Return policies that were drawn from a start, where they come, and their log weights ``[P]``."""
-    drawn = ensemble.draw(key, start)
-    stage = ensemble.move(key, drawn, ensemble.target(start, 0.0, ensemble.scale), 0, 0.0)
-    return (
-        np.asarray(drawn),
-        np.asarray(stage.walkers.evaluation.visits) > 0,
-        ensemble.log_weights(stage.walkers, start),
-    )
+    drawn = np.asarray(ensemble.draw(key, start))
+    walkers = ensemble.meet(drawn)
+    return drawn, np.asarray(walkers.evaluation.visits) > 0, ensemble.log_weights(walkers, start)
 
 
 def log_mean(log_weight: Floats) -> float:

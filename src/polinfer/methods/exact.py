@@ -13,6 +13,7 @@ from polinfer.core.stopping import stop_requested
 from polinfer.exact.enumeration import DEFAULT_LIMIT, check_enumerable
 from polinfer.methods.base import Method, Needs, need_table, table_posterior
 from polinfer.methods.cost import check_population
+from polinfer.methods.sampled import EVALUATED_EXACTLY, diagnose_sample
 from polinfer.methods.tempered import Tempered
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
@@ -99,11 +100,15 @@ class Exact(Method[ExactConfig]):
     def bounds(self, posterior: Posterior, sweeps: int, seed: int) -> EvidenceBounds:
         """Return ``log Z`` itself."""
         assert posterior.policies is not None
-        known = posterior.policies.log_evidence
-        return EvidenceBounds(known, 0.0, known, 0.0)
+        known, stderr = posterior.policies.log_evidence, posterior.policies.log_evidence_stderr
+        # A part of the sample (`Posterior.given`) estimates it, and bounds nothing from above.
+        return EvidenceBounds(known, stderr) if stderr > 0 else EvidenceBounds(known, 0.0, known, 0.0)
 
     def diagnose(self, posterior: Posterior) -> list[Diagnostic]:
-        """Return how many policies were enumerated."""
+        """Return how many policies were enumerated, or what the errors are of a part of the sample."""
         assert posterior.policies is not None
+        if posterior.policies.log_evidence_stderr > 0:
+            # It was conditioned: the draws that make the given choices, and they may be few.
+            return diagnose_sample(posterior, EVALUATED_EXACTLY, "condition with source='inference'")
         count = posterior.policies.num_policies
         return [fact("enumerated", f"All {count:,} policies were enumerated in double precision.")]

@@ -201,6 +201,56 @@ def test_what_is_hidden_is_noticed_and_told_apart_by_identity():
     assert table.num_states == 3 * 12
 
 
+class Belt(gymnasium.Env):
+    """Each part of a belt pays; in one episode of ten, which is not shown, the third one breaks it."""
+
+    observation_space = spaces.Discrete(6)
+    action_space: spaces.Space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.worn = 0, bool(self.np_random.random() < 0.1)
+        return self.at, {}
+
+    def step(self, action):
+        self.at += int(action)
+        reward = 0.6 * action - 60.0 * (self.worn and self.at == 3)
+        return self.at, reward, self.at == 5 or action == 0, False, {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_hidden_and_seldom_is_met_in_whole_episodes(seed):
+    """No step draws a random number, so that of each state a few representatives are all that is tried."""
+    with pytest.raises(NotMarkovError, match="state 2 was reached by two ways, and action '1'"):
+        polinfer.tabulate(polinfer.from_gymnasium(Belt(), horizon=8), seed=seed)
+
+
+class Dice:
+    __slots__ = ("rng",)
+
+
+class Sliding(Belt):
+    """Noise from a generator that is not found."""
+
+    def __init__(self):
+        self.dice = Dice()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.dice.rng = np.random.default_rng(seed)
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.worn = self.dice.rng.random() < 0.05
+        return super().step(action)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_noise_that_cannot_be_seen_is_not_taken_for_certainty(seed):
+    with pytest.raises(NotMarkovError, match="does different things"):
+        polinfer.tabulate(polinfer.from_gymnasium(Sliding(), horizon=8), seed=seed)
+
+
 def test_generators_deep_inside_are_seeded():
     class Deep(Ferry):
         class Game:

@@ -139,6 +139,40 @@ class HostSource:
                     break
         return _as_arrays(counted), dict(starts)
 
+    def witness(self, episodes: int, steps: int, policies: NDArray[np.float32]) -> Drawn:
+        """Play episodes, half by random actions and half by `policies` ``[H, S, A]``, and find no new states.
+
+        The successor of what leads to a state that is not known is -1.
+        """
+        counted: Counter[tuple[int, int, int, int, float]] = Counter()
+        make: Any = getattr(self.simulator, "player", None)
+        player = _Player(self.simulator) if make is None else make()
+        for episode in range(episodes):
+            state = player.start(self._random.getrandbits(63))
+            here = self._known(state, False)
+            for step in range(self.horizon):
+                if here < 0 or steps <= 0:
+                    break
+                mask = np.asarray(self.simulator.legal(state), np.bool_)
+                odds = np.where(mask, policies[step, here] if episode % 2 else 1.0, 0.0)
+                odds = odds if odds.any() else mask.astype(np.float64)
+                action = self._random.choices(range(self.num_actions), odds.tolist())[0]
+                state, gained, over = player.step(self._random.getrandbits(63), action)
+                there = self._known(state, bool(over))
+                counted[here, action, 0, there, self._checked(gained, here, action)] += 1
+                here, steps = -1 if over else there, steps - 1
+        return _as_arrays(counted)
+
+    def _known(self, state: Any, over: bool) -> int:
+        """Return the number of a state, -1 if it was not found."""
+        key = state if self._identity is None else self._identity(state)
+        return self._numbers.get((key, over), -1)
+
+    @property
+    def hiding(self) -> bool:
+        """Whether states may hold more than they are compared by."""
+        return self._identity is not None or any(not isinstance(reps[0], _PLAIN) for reps in self._reps)
+
     def origins(self, way: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the episodes that representatives go back to."""
         return np.array(self._episode_of, np.int64)[way]

@@ -25,21 +25,8 @@ def influence(table: TabularMDP) -> Floats:
 
     The policy is the soft one of the table, ``pi_t(a|s) ~ exp Q_t``: near the posterior, and cheap.
     """
+    values, policies = soft_policies(table)
     states, actions, _ = table.successor.shape
-    gain = table.probability * table.reward
-    legal = table.legal_actions
-    values = np.zeros((table.horizon + 1, states))
-    policies = np.empty((table.horizon, states, actions), np.float32)
-    for step in range(table.horizon - 1, -1, -1):
-        worth = gain.sum(axis=-1) + (table.probability * values[step + 1][table.successor]).sum(axis=-1)
-        worth = np.where(legal, worth, -np.inf)
-        top = worth.max(axis=1, keepdims=True)
-        odds = np.exp(worth - top)
-        share = odds / odds.sum(axis=1, keepdims=True)
-        # The value is the expected return of the soft policy, without its entropy.
-        value = (share * np.where(legal, worth, 0.0)).sum(axis=1)
-        values[step] = np.where(table.absorbing, 0.0, value)
-        policies[step] = share
     visits, total = np.where(table.absorbing, 0.0, table.initial), np.zeros((states, actions))
     outcome = np.zeros(table.successor.shape)
     for step in range(table.horizon):
@@ -58,3 +45,23 @@ def influence(table: TabularMDP) -> Floats:
         missed = np.where(alone, UNSEEN / (table.draws + UNSEEN), 0.0)
         variance += missed * (1 - missed) * (total * span) ** 2
     return np.asarray(np.sqrt(variance))
+
+
+def soft_policies(table: TabularMDP) -> tuple[Floats, NDArray[np.float32]]:
+    """Return the values ``[H + 1, S]`` and the choices ``[H, S, A]`` of the soft policy, by step."""
+    states, actions, _ = table.successor.shape
+    gain = table.probability * table.reward
+    legal = table.legal_actions
+    values = np.zeros((table.horizon + 1, states))
+    policies = np.empty((table.horizon, states, actions), np.float32)
+    for step in range(table.horizon - 1, -1, -1):
+        worth = gain.sum(axis=-1) + (table.probability * values[step + 1][table.successor]).sum(axis=-1)
+        worth = np.where(legal, worth, -np.inf)
+        top = worth.max(axis=1, keepdims=True)
+        odds = np.exp(worth - top)
+        share = odds / odds.sum(axis=1, keepdims=True)
+        # The value is the expected return of the soft policy, without its entropy.
+        value = (share * np.where(legal, worth, 0.0)).sum(axis=1)
+        values[step] = np.where(table.absorbing, 0.0, value)
+        policies[step] = share
+    return values, policies

@@ -71,6 +71,36 @@ def check_alike(
     return parts, None
 
 
+def check_episodes(
+    drawn: Drawn, played: Drawn, sure: dict[tuple[int, int], bool], actions: int
+) -> Difference | None:
+    """Return a pair that does something else in whole episodes `played` than when it was drawn alone.
+
+    Few representatives of a state are kept, and what is hidden in one episode out of twenty may be in none
+    of them.  Without chance one other outcome decides; else a test does, at a level shared by all pairs.
+    """
+    both = joined(
+        [drawn._replace(way=np.zeros_like(drawn.way)), played._replace(way=np.ones_like(played.way))]
+    )
+    pair = both.state * actions + both.action
+    ends = np.nonzero(np.append(pair[1:] != pair[:-1], True))[0] + 1
+    worst, first = None, 0
+    for end in ends.tolist():
+        part = both.take(slice(first, end))
+        first = end
+        outcome, way, count = _outcomes(part)
+        if way.min() == way.max():
+            continue
+        state, action = int(part.state[0]), int(part.action[0])
+        if sure.get((state, action), False):
+            p_value = 1.0 if len(np.unique(outcome)) == 1 else 0.0
+        else:
+            p_value = min(1.0, len(ends) * homogeneity(outcome, way, count))
+        if p_value < _ALPHA and (worst is None or p_value < worst.p_value):
+            worst = Difference(state, action, p_value)
+    return worst
+
+
 def _screen(drawn: Drawn, chance: NDArray[np.bool_], states: NDArray[np.int64]) -> list[Difference]:
     """Return the pairs whose representatives seem to differ, the clearest first."""
     whole = joined([drawn])

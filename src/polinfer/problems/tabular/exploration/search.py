@@ -17,8 +17,8 @@ from polinfer.problems.tabular.exploration.counts import (
     weights_by_visit,
     weights_by_way,
 )
-from polinfer.problems.tabular.exploration.influence import influence
-from polinfer.problems.tabular.exploration.markov import check_alike, refuse
+from polinfer.problems.tabular.exploration.influence import influence, soft_policies
+from polinfer.problems.tabular.exploration.markov import check_alike, check_episodes, refuse
 from polinfer.problems.tabular.exploration.options import Exploration
 from polinfer.problems.tabular.exploration.source import Playing, Source
 from polinfer.problems.tabular.rows import OutcomeRows
@@ -32,6 +32,7 @@ _LEAST = 8
 _DRAWS_A_SECOND = {True: 1e6, False: 2e4}  # of a compiled problem, and of one in plain Python
 _SCREEN = 6  # least draws by which two representatives of a state are compared
 _MANY = 32  # representatives from which on one or two draws of each are enough to average over them
+_WATCHED = 20_000  # steps of whole episodes that are compared with the table, at most
 _CHECKS = (32, 256, 2048)  # numbers of states after which is looked whether they are Markov
 
 
@@ -64,13 +65,14 @@ class _Search:
         )
         starts = self.source.start(first)
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
-        self._check(range(len(self.source)))
+        self._check_all()
+        self._watch(starts)
         if self.averaging and isinstance(self.source, Playing):
             self._play(starts, self.source)
         for left in range(_ROUNDS, 0, -1):
             self._add_where_it_matters(starts, left)
             self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
-        self._check(range(len(self.source)))
+        self._check_all()
         self._report()
         return self._table(starts, describe=True)
 
@@ -146,6 +148,29 @@ class _Search:
             self.parts.append(part.take(keep))
             self.spent += int(part.number.sum())
         self._close(max(_LEAST, int(_FIRST_SHARE * self.draws)))
+
+    def _check_all(self) -> None:
+        """Check until there are no new representatives: those of a state lead to those of its successors."""
+        before = -1
+        while before != (before := sum(self.checked.values())) and not self.averaging:
+            self._check(range(len(self.source)))
+
+    def _watch(self, starts: dict[int, int]) -> None:
+        """Play whole episodes and compare: what is hidden may be in none of the few representatives."""
+        source = self.source
+        if self.averaging or not isinstance(source, Playing) or not source.hiding:
+            return
+        _, policies = soft_policies(self._table(starts, describe=False))
+        played = source.witness(_STARTS * self.draws, _WATCHED, policies)
+        difference = check_episodes(joined(self.parts), played, self.sure, source.num_actions)
+        if difference is None:
+            return
+        if self.options.markov == "check":
+            raise refuse(source, difference)
+        self.averaging = True
+        self._draw_all_ways(
+            [s for s in range(len(source)) if not source.is_terminal(s) and source.ways(s) > 1]
+        )
 
     def _draw_all_ways(self, states: list[int]) -> None:
         """Draw from every representative of some states: what is hidden is then averaged over."""

@@ -31,10 +31,22 @@ class Described(NamedTuple):
 class Playing(Protocol):
     """A source that can also play whole episodes."""
 
+    @property
+    def hiding(self) -> bool:
+        """Whether states may hold more than they are compared by."""
+        ...
+
     def play(self, steps: int) -> tuple[Drawn, dict[int, int]]:
         """Play episodes of random actions for so many steps; return the draws and how often each start came.
 
         The `way` of a draw is the number of its episode.
+        """
+        ...
+
+    def witness(self, episodes: int, steps: int, policies: NDArray[np.float32]) -> Drawn:
+        """Play episodes, half by random actions and half by `policies` ``[H, S, A]``, and find no new states.
+
+        The successor of what leads to a state that is not known is -1.
         """
         ...
 
