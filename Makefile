@@ -8,6 +8,8 @@ DOCS_INSTALLED := $(VENV)/.installed-docs
 # By file, in the order of `tests/conftest.py`; xdist would begin with the files that have most tests.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 BESIDE := $(VENV)/beside.log
+# By another name than MAKE, a line that also runs the tests is only shown by `make -n`.
+SELF := $(MAKE)
 TSC := $(VENV)/npm/node_modules/.bin/tsc
 
 .PHONY: demo setup test lint style types page-types pages coverage slow docs clean help
@@ -66,7 +68,7 @@ pages: $(DOCS_INSTALLED)
 # Types and documentation are checked beside the tests, so that no core is idle; what they say comes after them.
 test: $(TEST_INSTALLED) $(DOCS_INSTALLED)
 	@$(MAKE) --no-print-directory style
-	@$(MAKE) --no-print-directory types pages >$(BESIDE) 2>&1 & beside=$$!; \
+	@$(SELF) --no-print-directory types pages >$(BESIDE) 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
 	echo '$(PYTEST)'; $(PYTEST); tested=$$?; \
 	wait $$beside; checked=$$?; cat $(BESIDE); \
