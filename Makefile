@@ -68,7 +68,7 @@ pages: $(DOCS_INSTALLED)
 # Types and documentation are checked beside the tests, so that no core is idle; what they say comes after them.
 test: $(TEST_INSTALLED) $(DOCS_INSTALLED)
 	@$(MAKE) --no-print-directory style
-	@$(SELF) --no-print-directory types pages >$(BESIDE) 2>&1 & beside=$$!; \
+	@$(SELF) --no-print-directory --keep-going types pages >$(BESIDE) 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
 	echo '$(PYTEST)'; $(PYTEST); tested=$$?; \
 	wait $$beside; checked=$$?; cat $(BESIDE); \
