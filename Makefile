@@ -7,9 +7,12 @@ TEST_INSTALLED := $(VENV)/.installed-test
 DOCS_INSTALLED := $(VENV)/.installed-docs
 # By file, in the order of `tests/conftest.py`; xdist would begin with the files that have most tests.
 PYTEST := $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+BESIDE := $(VENV)/beside.log
+# By another name than MAKE, a line that also runs the tests is only shown by `make -n`.
+SELF := $(MAKE)
 TSC := $(VENV)/npm/node_modules/.bin/tsc
 
-.PHONY: demo setup test lint page-types pages coverage slow docs clean help
+.PHONY: demo setup test lint style types page-types pages coverage slow docs clean help
 
 help:
 	@echo "make demo      set up, plan on a built-in problem, leave pictures in runs/demo"
@@ -40,10 +43,14 @@ demo: $(INSTALLED)
 
 setup: $(TEST_INSTALLED)
 
-lint: $(TEST_INSTALLED)
+lint: style types
+
+style: $(TEST_INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+types: $(TEST_INSTALLED)
 	$(BIN)/mypy
 	@$(MAKE) --no-print-directory page-types
 
@@ -58,10 +65,14 @@ page-types:
 pages: $(DOCS_INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going -D nb_execution_mode=off -b html docs docs/_build/checked
 
-# What has one thread runs two at a time, and then the tests in two processes.
+# Types and documentation are checked beside the tests, so that no core is idle; what they say comes after them.
 test: $(TEST_INSTALLED) $(DOCS_INSTALLED)
-	@$(MAKE) --no-print-directory -j 2 lint pages
-	$(PYTEST)
+	@$(MAKE) --no-print-directory style
+	@$(SELF) --no-print-directory --keep-going types pages >$(BESIDE) 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null' INT TERM; \
+	echo '$(PYTEST)'; $(PYTEST); tested=$$?; \
+	wait $$beside; checked=$$?; cat $(BESIDE); \
+	exit $$((tested || checked))
 
 coverage: $(TEST_INSTALLED)
 	$(PYTEST) --cov --cov-report=term

@@ -61,6 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+def pytest_sessionfinish() -> None:
+    """Leave everything where it is: all of it would be looked through for rubbish, several times."""
+    gc.freeze()
+
+
 def _optimise(wanted: bool) -> Iterator[None]:
     import jax
 

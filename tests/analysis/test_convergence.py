@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,13 @@ import polinfer
 from polinfer.analysis.convergence import convergence, effective_size, split_r_hat
 from polinfer.exact import evaluate_policy
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    arviz = pytest.importorskip("arviz")
+
+@pytest.fixture(scope="module")
+def arviz() -> Any:
+    """ArviZ, which takes three seconds to import."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("arviz")
 
 
 def chains(seed: int, sticky: float, apart: float) -> np.ndarray:
@@ -30,7 +35,7 @@ def chains(seed: int, sticky: float, apart: float) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("sticky", "apart"), [(0.0, 0.0), (0.7, 0.0), (0.0, 0.2), (0.9, 0.1)])
-def test_definitions_are_those_of_arviz(seed: int, sticky: float, apart: float) -> None:
+def test_definitions_are_those_of_arviz(arviz: Any, seed: int, sticky: float, apart: float) -> None:
     draws = chains(seed, sticky, apart)
     assert split_r_hat(draws) == pytest.approx(float(arviz.rhat(draws, method="split")), rel=1e-9)
     assert split_r_hat(draws) == pytest.approx(float(arviz.rhat(draws, method="z_scale")), rel=1e-9)

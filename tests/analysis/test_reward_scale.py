@@ -21,14 +21,18 @@ def test_the_scale_of_a_bandit_is_the_one_of_the_closed_form():
     assert (found.reached, found.exact, found.wanted) == (True, True, 0.8)
 
 
-@pytest.mark.usefixtures("compile_fully")
-def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypatch):
-    mdp = polinfer.make("gridworld/ablation")
-    table = polinfer.tabulate(mdp)
+@pytest.fixture
+def sampled(compile_fully, monkeypatch):
+    """Let few policies of a small grid be sampled, though they could be enumerated."""
     monkeypatch.setattr(reward_scale, "ENUMERATED", 0)
     config = polinfer.TemperedConfig(policies=64, rounds=2, enumerate_up_to=0)
     monkeypatch.setattr(reward_scale, "_CONFIG", config)
-    reports = []
+    return polinfer.make("gridworld/ablation")
+
+
+def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(sampled):
+    mdp, reports = sampled, []
+    table = polinfer.tabulate(mdp)
     found = suggest_scale(mdp, 0.6, progress=reports.append)
     exact = EnumeratedReturns(table).at(found.scale)
     executed = polinfer.exact.evaluate_policy(table, exact.policy).expected_return
@@ -41,10 +45,8 @@ def test_annealing_finds_a_scale_whose_exact_share_is_the_one_asked_for(monkeypa
     assert len({report.unit for report in reports}) == len(found.tried)
 
 
-@pytest.mark.usefixtures("compile_fully")
-def test_the_search_stops_when_time_is_up_and_when_only_mixing_loses(monkeypatch):
-    monkeypatch.setattr(reward_scale, "_CONFIG", polinfer.TemperedConfig(policies=32, rounds=2))
-    found = suggest_scale(polinfer.make("gridworld/multimodal"), 0.9, time_limit=0.0)
+def test_the_search_stops_when_time_is_up_and_when_only_mixing_loses(sampled):
+    found = suggest_scale(sampled, 0.9, time_limit=0.0)
     assert len(found.tried) == 1
     lost_by_mixing = reward_scale._Trial(5.0, 0.7, 0.98)
     assert lost_by_mixing.enough(0.9)

@@ -42,7 +42,12 @@ def equal(one, other):
 TABLES = {"loop": loop(), "two blocks": two_blocks(), "lattice": lattice(4, 0.2), "lock": lock(12)}
 
 
-@pytest.fixture(scope="module", params=TABLES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("lock", "two blocks"))) for name in TABLES
+    ],
+)
 def annealed(request, compile_module_fully):
     """A small problem, its enumeration, and what annealing says of it."""
     table = TABLES[request.param]
@@ -184,6 +189,7 @@ def test_what_cannot_be_run_is_refused_by_name():
         AnnealingRun(loop()).result()
 
 
+@pytest.mark.slow
 def test_two_ways_that_are_worth_the_same_are_both_found():
     """With one soft start, a seed in seven lost one of them, and with it half of Z, at a small error."""
     table = polinfer.tabulate(polinfer.make("gridworld/multimodal", reward_scale=3))
@@ -236,7 +242,7 @@ def test_an_answer_can_be_asked_for_at_any_moment():
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=8, tolerance=0.02)
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.02)
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(ensemble, "thread_limit", lambda threads=threads: threads)

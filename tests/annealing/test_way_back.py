@@ -15,7 +15,7 @@ from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.annealing.state import WayBack
 from polinfer.exact.enumeration import policy_posterior
 
-from .cases import lattice, lock, loop
+from .cases import lattice, loop
 
 pytestmark = pytest.mark.usefixtures("compile_module_fully")
 
@@ -100,10 +100,10 @@ def test_the_way_back_is_kept_with_the_answer(tmp_path):
 def test_a_run_goes_on_from_the_middle_of_its_way_back():
     config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.02, rounds=3)
     saved = []
-    whole = anneal(lock(12), config, seed=4, checkpoint=saved.append).at(1.0)
+    whole = anneal(loop(), config, seed=4, checkpoint=saved.append).at(1.0)
     under_way = [arrays for arrays in saved if arrays.get("state.way_back.place", -1) > 0]
     assert under_way
-    again = anneal(lock(12), config, seed=4, resume=under_way[-1]).at(1.0)
+    again = anneal(loop(), config, seed=4, resume=under_way[-1]).at(1.0)
     assert again.reverse_log_evidence == whole.reverse_log_evidence
     assert again.log_evidence == whole.log_evidence
     np.testing.assert_array_equal(again.policy, whole.policy)

@@ -167,8 +167,15 @@ def test_closed_and_full_outputs(run: Path) -> None:
     assert explain(run.with_name("nothing"), shell="2> /dev/full")[0] == 2
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("asked", ["list --json", "list"])
+@pytest.mark.parametrize(
+    ("asked", "unbuffered"),
+    [
+        ("list --json", ""),
+        pytest.param("list", "1", marks=pytest.mark.slow),
+        pytest.param("list --json", "1", marks=pytest.mark.slow),
+        pytest.param("list", "", marks=pytest.mark.slow),
+    ],
+)
 def test_output_that_does_not_fit_is_said(asked: str, unbuffered: str, tmp_path: Path) -> None:
     words = f"ulimit -f 1; '{sys.executable}' -m polinfer {asked} > '{tmp_path}/listed'"
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

@@ -1,6 +1,7 @@
 """`polinfer reproduce` and `polinfer report` on an experiment of two rows."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from polinfer.cli import main
+from polinfer.cli.reproduce import _compile_quickly
 from polinfer.reproduce.claims import Claim, judge
 from polinfer.reproduce.experiment import Column, Experiment, Printed, Results, Row, vsmc
 from polinfer.reproduce.experiments import EXPERIMENTS
@@ -81,6 +83,18 @@ def test_it_runs_resumes_and_reports(capsys: pytest.CaptureFixture[str], tmp_pat
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "data:image/png;base64," in page
     assert json.loads((told / "numbers.json").read_text())["experiments"]["tiny"]["units"] == 2
+
+
+def test_flags_for_compiling_quickly_are_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given twice they would be other flags, with other programs on disk."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_hlo_profile=false")
+    for _ in range(2):
+        _compile_quickly()
+        assert os.environ["XLA_FLAGS"].split() == [
+            "--xla_cpu_use_fusion_emitters=false",
+            "--xla_hlo_profile=false",
+            "--xla_cpu_parallel_codegen_split_count=1",
+        ]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ solvers, and Puterman's two-state problem with QuantEcon's.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections import deque
 from functools import cache
+from typing import Any
 
 import gymnasium
 import mdptoolbox.example
@@ -17,7 +19,6 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
-from quantecon.markov import DiscreteDP, backward_induction, random_discrete_dp
 
 import polinfer
 from polinfer import exact
@@ -248,11 +249,17 @@ def test_json_file_written_by_hand(tmp_path):
 # ---- QuantEcon ------------------------------------------------------------------------------------
 
 
-def puterman(horizon: int) -> tuple[DiscreteDP, polinfer.TabularMDP]:
+@pytest.fixture(scope="module")
+def markov() -> Any:
+    """QuantEcon, which compiles with numba where it is imported, for seconds."""
+    return importlib.import_module("quantecon.markov")
+
+
+def puterman(markov: Any, horizon: int) -> tuple[Any, polinfer.TabularMDP]:
     """Puterman (2005), Section 3.1, as in the documentation of quantecon.markov.ddp."""
     rewards, moves = [5.0, 10.0, -1.0], [(0.5, 0.5), (0.0, 1.0), (0.0, 1.0)]
     states, actions = [0, 0, 1], [0, 1, 0]
-    problem = DiscreteDP(np.array(rewards), np.array(moves), 0.95, np.array(states), np.array(actions))
+    problem = markov.DiscreteDP(np.array(rewards), np.array(moves), 0.95, np.array(states), np.array(actions))
     rows = [
         (s, a, n, p, r)
         for s, a, r, row in zip(states, actions, rewards, moves, strict=True)
@@ -270,9 +277,9 @@ def puterman(horizon: int) -> tuple[DiscreteDP, polinfer.TabularMDP]:
     return problem, table
 
 
-def test_puterman_two_states():
+def test_puterman_two_states(markov):
     """v* = (-60/7, -20): their documentation prints [-8.57142857, -20.], with sigma* = [0, 0]."""
-    problem, table = puterman(10)
+    problem, table = puterman(markov, 10)
     theirs = problem.solve(method="policy_iteration")
     ours = exact.stationary_value_iteration(table, discount=0.95, tolerance=1e-12)
     np.testing.assert_allclose(theirs.v, [-60 / 7, -20], atol=1e-9)
@@ -281,23 +288,23 @@ def test_puterman_two_states():
 
 
 @pytest.mark.parametrize("horizon", [1, 10])
-def test_puterman_over_a_horizon(horizon):
-    problem, table = puterman(horizon)
-    values, policies = backward_induction(problem, horizon)
+def test_puterman_over_a_horizon(markov, horizon):
+    problem, table = puterman(markov, horizon)
+    values, policies = markov.backward_induction(problem, horizon)
     ours = exact.finite_horizon_optimum(table, discount=0.95)
     np.testing.assert_allclose(ours.value, values[0], atol=1e-10)
     np.testing.assert_array_equal(ours.stages.argmax(axis=-1), policies)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_quantecon_random_problems(seed):
-    problem = random_discrete_dp(6, 3, beta=0.9, scale=2.0, random_state=np.random.default_rng(seed))
+def test_quantecon_random_problems(markov, seed):
+    problem = markov.random_discrete_dp(6, 3, beta=0.9, scale=2.0, random_state=np.random.default_rng(seed))
     table = polinfer.TabularMDP(problem.Q, problem.R, np.full(6, 1 / 6), None, 5)
     theirs = problem.solve(method="policy_iteration")
     ours = exact.stationary_value_iteration(table, discount=0.9)
     np.testing.assert_allclose(ours.value, theirs.v, atol=1e-8)
     np.testing.assert_array_equal(ours.policy.argmax(axis=1), theirs.sigma)
-    values, policies = backward_induction(problem, 5)
+    values, policies = markov.backward_induction(problem, 5)
     finite = exact.finite_horizon_optimum(table, discount=0.9)
     np.testing.assert_allclose(finite.value, values[0], atol=1e-10)
     np.testing.assert_array_equal(finite.stages.argmax(axis=-1), policies)

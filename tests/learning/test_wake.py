@@ -111,7 +111,9 @@ def gradient_of(config: TrainConfig, by_table: bool, sweeps: list[Sweep]) -> tup
     return state.proposal, np.asarray(sums.gradient)
 
 
-@pytest.mark.parametrize(("by_table", "worlds"), [(True, 3), (False, 1), (False, 3)])
+@pytest.mark.parametrize(
+    ("by_table", "worlds"), [(True, 3), pytest.param(False, 1, marks=pytest.mark.slow), (False, 3)]
+)
 def test_the_update_ascends_the_weighted_log_likelihood_of_memos(by_table: bool, worlds: int) -> None:
     """What training differentiates is minus the objective, written over the particles' memos."""
     sweep_config = SweepConfig(particles=6, worlds=worlds, resample_below=0.8)
@@ -210,6 +212,7 @@ def test_wake_reaches_the_posterior_where_the_surrogate_does_not(proposal: str) 
         assert distance(surrogate).min() > 4 * CLOSE
 
 
+@pytest.mark.slow
 def test_worlds_are_what_brings_wake_to_the_posterior() -> None:
     """With one world the same objective tends to another target, E_w softmax R_w."""
     one = polinfer.infer(
@@ -228,7 +231,7 @@ def test_with_exact_weights_one_world_is_enough() -> None:
     truth = exact.policy_posterior(FORK).posterior
     assert truth is not None
     assert (abs(evidence - truth.log_evidence) < 0.05).all()
-    assert polinfer.certify(one, sweeps=10).estimand.target is polinfer.Target.EXP_EXPECTED_RETURN
+    assert polinfer.METHODS["wake"].estimand(one.config).target is polinfer.Target.EXP_EXPECTED_RETURN
 
 
 def on_table(**settings: Any) -> TrainConfig:

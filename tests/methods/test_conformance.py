@@ -27,8 +27,19 @@ TINY: dict[str, dict[str, Any]] = {
 """Settings that make a method quick; one that is not named here runs with its defaults."""
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("method", polinfer.METHODS)
+# `iwae` is `vsmc` that never resamples, `svi` has one particle: what has to be trained for them is slow.
+SPECIAL = ("svi", "iwae")
+UNTRAINED = ("declaration", "foreign_fields")
+
+
+@pytest.mark.parametrize(
+    ("method", "check"),
+    [
+        pytest.param(method, check, marks=[pytest.mark.slow] * (method in SPECIAL and check not in UNTRAINED))
+        for method in polinfer.METHODS
+        for check in CHECKS
+    ],
+)
 def test_it_keeps_to(method: str, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempered, "_BETWEEN", -1.0)  # A snapshot at every step, not one in seconds.
     known = polinfer.METHODS[method].Config.field_names()

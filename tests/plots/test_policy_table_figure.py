@@ -109,7 +109,11 @@ def some_of_each_family():
     return chosen
 
 
-@pytest.mark.parametrize("name", some_of_each_family())
+# Blackjack's table has most rows, as others have many: drawing it takes longest.
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "blackjack")) for name in some_of_each_family()],
+)
 def test_every_family_has_a_figure(name):
     mdp = polinfer.make(name)
     if isinstance(mdp, GridWorld):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -56,6 +57,19 @@ def test_any_method_can_be_a_row(method: str, tmp_path: Path) -> None:
     assert done.outcome["mean"].shape == (2,)
     assert done.outcome["policy"].shape == (2, 2, 2)
     assert ("trace.log_evidence" in done.outcome) == (method == "iwae")
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_unit_leaves_the_way_to_compile_as_it_was(before: bool, tmp_path: Path) -> None:
+    """Whoever asks for units goes on in the same process, where one job runs."""
+    asked: bool = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", before)
+    try:
+        for unit in (Unit("continuation", "optimal"), Unit("continuation", "optimal", optimised=False)):
+            assert isinstance(do_unit(unit, tmp_path, None), Done)
+            assert jax.config.read("jax_disable_most_optimizations") == before
+    finally:
+        jax.config.update("jax_disable_most_optimizations", asked)
 
 
 def test_an_outcome_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -102,7 +102,11 @@ def stopped_at(sweeps: int, folder: Path, seed: int = 0, config: polinfer.VsmcCo
 
 
 @pytest.mark.parametrize(
-    "other", [{"seed": 3}, {"config": replace(CONFIG, learning_rate=0.1)}], ids=["seed", "settings"]
+    "other",
+    [
+        pytest.param({"seed": 3}, id="seed"),
+        pytest.param({"config": replace(CONFIG, learning_rate=0.1)}, id="settings", marks=pytest.mark.slow),
+    ],
 )
 def test_a_checkpoint_of_another_run_is_refused(other: dict[str, Any], tmp_path: Path) -> None:
     mine, foreign = (stopped_at(66, tmp_path / name, **keys) for name, keys in (("a", {}), ("b", other)))
@@ -118,12 +122,13 @@ def test_a_checkpoint_that_was_written_by_another_program_is_refused(tmp_path: P
         infer_in_folder(LOOP, CONFIG, tmp_path, seeds=2, resume=True)
 
 
-def test_the_answer_of_another_run_is_refused(undisturbed: dict[str, bytes], tmp_path: Path) -> None:
-    other = polinfer.make("continuation", rho=0.6, horizon=4)
-    infer_in_folder(other, CONFIG, tmp_path, seeds=2)
-    (tmp_path / "policy.safetensors").write_bytes(undisturbed["policy.safetensors"])
+def test_the_answer_of_another_run_is_refused(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    infer_in_folder(LOOP, "exact", mine)
+    infer_in_folder(polinfer.make("continuation", rho=0.6, horizon=4), "exact", other)
+    (other / "policy.safetensors").write_bytes((mine / "policy.safetensors").read_bytes())
     with pytest.raises(PolinferError, match=r"policy\.safetensors.*written by another run"):
-        polinfer.load(tmp_path)
+        polinfer.load(other)
 
 
 def test_blocks_that_changed_places_are_refused(tmp_path: Path) -> None:

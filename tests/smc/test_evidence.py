@@ -104,6 +104,11 @@ def name_of(config: SweepConfig) -> str:
 
 # Every setting once; what only combines them is slow.
 RARE = (
+    SweepConfig(particles=1),
+    SweepConfig(particles=3, resample_below=0),
+    SweepConfig(particles=3, resample_below=1),
+    SweepConfig(),
+    SweepConfig(particles=3, memo_refresh=0.4, coupled=False, resample_below=1),
     SweepConfig(particles=3, resample_below=1, resampling="multinomial"),
     SweepConfig(resample_below=0),
     SweepConfig(resample_below=1, resampling="stratified"),

@@ -31,7 +31,8 @@ def sweeps_of(mdp: MDP, config: SweepConfig) -> Sweep:
 @pytest.mark.parametrize(
     ("domain", "below"),
     [
-        ("blackjack", 0.5),
+        ("continuation", 0.5),
+        pytest.param("blackjack", 0.5, marks=pytest.mark.slow),
         pytest.param("tireworld/1", 1.0, marks=pytest.mark.slow),
         pytest.param("blackjack", 1.0, marks=pytest.mark.slow),
         pytest.param("tireworld/1", 0.5, marks=pytest.mark.slow),

@@ -62,19 +62,20 @@ def test_the_probability_of_two_choices_is_that_of_one_policy_making_both() -> N
     assert checked > 0, "some choices must depend on each other"
 
 
-def test_luck_is_shared_in_one_world_and_averaged_over_many() -> None:
+@pytest.mark.parametrize("worlds", [1, pytest.param(2, marks=pytest.mark.slow), 150])
+def test_luck_is_shared_in_one_world_and_averaged_over_many(worlds: int) -> None:
     """P(B) is 0.402 where particles share one world, 0.5 in many; where each has its own luck, 0.933."""
     table = polinfer.make("probe/three-targets")
     one = exact.world_averaged_policy(table)[0, 1]
     # Two worlds: both lucky, one of them, or none.
     two = sum(p / (1 + math.exp(-pay)) for p, pay in ((1 / 16, 4), (6 / 16, 4 / 3), (9 / 16, -4 / 3)))
-    for worlds, sweeps, share in ((1, 200, one), (2, 200, two), (150, 20, 0.5)):
-        posterior = polinfer.infer(table, "particles", particles=100, worlds=worlds, sweeps=sweeps)
-        policy, facts = posterior.table_probs(), posterior.policies
-        assert policy is not None
-        assert facts is not None
-        assert facts.policy_stderr is not None
-        assert abs(policy[0, 0, 1] - share) < 4 * facts.policy_stderr[0, 1] + 0.01
+    sweeps, share = {1: (200, one), 2: (200, two), 150: (20, 0.5)}[worlds]
+    posterior = polinfer.infer(table, "particles", particles=100, worlds=worlds, sweeps=sweeps)
+    policy, facts = posterior.table_probs(), posterior.policies
+    assert policy is not None
+    assert facts is not None
+    assert facts.policy_stderr is not None
+    assert abs(policy[0, 0, 1] - share) < 4 * facts.policy_stderr[0, 1] + 0.01
 
 
 def test_a_policy_is_gathered_along_its_line_of_descent() -> None:

@@ -100,13 +100,18 @@ OPTIONS = {
     "uncoupled, multinomial": SweepConfig(coupled=False, resampling="multinomial", deterministic=False),
 }
 
-ON_LADDER = list(OPTIONS)[:10]
-ON_GRID = ["one particle", "three particles", "never resample", *list(OPTIONS)[10:]]
+ONE_BY_ONE = list(OPTIONS)[:10]
+FEW = ("one particle", "three particles", "never resample")
+ON_LADDER = [("ladder", name) for name in ("default", *FEW)]
+ON_GRID = [("gridworld/ablation", name) for name in list(OPTIONS)[10:]]
+# Several at a time are in the last two, and on the grid as on the ladder.
+AGAIN = [("ladder", name) for name in ONE_BY_ONE if name not in ("default", *FEW)]
+AGAIN += [("gridworld/ablation", name) for name in FEW]
 
 
 @pytest.mark.parametrize(
     ("problem", "option"),
-    [*(("ladder", name) for name in ON_LADDER), *(("gridworld/ablation", name) for name in ON_GRID)],
+    [*ON_LADDER, *ON_GRID, *(pytest.param(*again, marks=pytest.mark.slow) for again in AGAIN)],
 )
 def test_engines_agree_with_every_option(problem: str, option: str) -> None:
     mdp, config = LADDER if problem == "ladder" else make(problem), OPTIONS[option]

@@ -56,7 +56,10 @@ def tried(name: str) -> Tried:
     return Tried(np.asarray(found.actions), np.exp(np.asarray(found.log_weight, np.float64)), evidence)
 
 
-@pytest.mark.parametrize("name", SWEEPING)
+# The last resamples too, in more worlds.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "resampled")) for name in SWEEPING]
+)
 def test_evidence_and_marginals_are_unbiased_however_few_the_worlds(name: str) -> None:
     found = tried(name)
     np.testing.assert_allclose(found.weight.sum(axis=1), 1.0, atol=1e-5)

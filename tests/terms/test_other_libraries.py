@@ -4,7 +4,6 @@ import mdptoolbox.example
 import mdptoolbox.mdp
 import numpy as np
 import pytest
-from quantecon.markov import DiscreteDP
 
 import polinfer
 from polinfer import exact
@@ -47,6 +46,8 @@ def test_optimal_values_are_the_toolbox_s(name, p, r, discount):
 
 
 def test_puterman_s_example_as_quantecon_has_it():
+    from quantecon.markov import DiscreteDP  # compiles with numba, for seconds
+
     problem = DiscreteDP(PUTERMAN_R, PUTERMAN_P, 0.95)
     wanted = problem.solve(method="policy_iteration")
     legal = np.isfinite(PUTERMAN_R)

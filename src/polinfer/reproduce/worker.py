@@ -73,12 +73,12 @@ def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Faile
         The process that asked.  When it is gone, so is the reason to go on: whoever asks again would be
         waiting for this one.
     """
-    _optimise(unit.optimised)
     try:
-        if scratch is None:
-            return _timed(unit, None, owner)
-        with _alone(scratch):
-            return _timed(unit, scratch, owner)
+        with _optimised(unit.optimised):
+            if scratch is None:
+                return _timed(unit, None, owner)
+            with _alone(scratch):
+                return _timed(unit, scratch, owner)
     except PolinferError as error:
         return Failed(unit, str(error))
     except (MemoryError, RuntimeError) as error:
@@ -86,7 +86,6 @@ def do_unit(unit: Unit, scratch: Path | None, owner: int | None) -> Done | Faile
             raise
         return Failed(unit, "there was not enough memory", again=True)
     finally:
-        _optimise(True)
         _forget_programs()
 
 
@@ -96,8 +95,15 @@ def _forget_programs() -> None:
         jax.clear_caches()  # type: ignore[no-untyped-call]
 
 
-def _optimise(on: bool) -> None:
+@contextmanager
+def _optimised(on: bool) -> Iterator[None]:
+    """Compile for speed, or for a short time to compile; then as before."""
+    before: bool = jax.config.read("jax_disable_most_optimizations")  # type: ignore[no-untyped-call]
     jax.config.update("jax_disable_most_optimizations", not on)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)  # type: ignore[no-untyped-call]
 
 
 def _timed(unit: Unit, scratch: Path | None, owner: int | None) -> Done:

@@ -333,7 +333,7 @@ def test_taxi_and_cliff_walking_keep_their_exact_tables():
     assert not taxi.is_estimated
     cliff = polinfer.make(f"gym:{newest('CliffWalking')}", horizon=50)
     assert not cliff.is_estimated
-    posterior = polinfer.infer(cliff, "wake", sweeps=2, particles=8)
+    posterior = polinfer.infer(cliff, "svi", sweeps=2)
     action, _ = posterior.predict(np.array([36, 24]), deterministic=True)
     assert action.shape == (2,)
     assert posterior.predict(np.int64(36))[0] in range(4)

@@ -182,7 +182,7 @@ def test_the_first_curriculum_is_as_printed():
 
 
 @pytest.mark.parametrize(("semantics", "rules"), [("paper", PAPER), ("rddl", RDDL)])
-@pytest.mark.parametrize("instance", [1, 2, 10])
+@pytest.mark.parametrize("instance", [1, pytest.param(2, marks=pytest.mark.slow), 10])
 def test_dynamics_are_those_of_a_second_implementation(semantics, rules, instance):
     mdp = polinfer.make(f"advising/{instance}", semantics=semantics, reward_scale=-0.5)
     assert mdp.horizon == 40
@@ -192,9 +192,18 @@ def test_dynamics_are_those_of_a_second_implementation(semantics, rules, instanc
 SMALL = Curriculum(("A", "B", "C", "D"), (("A", "C"), ("B", "C"), ("C", "D")), ("C", "A"), 2, 12)
 
 
-@pytest.mark.parametrize("eligible", ["any", "unpassed", "prepared"])
+TOGETHER = [("after", "continues"), ("before", "ends"), ("after", "ends")]
+ELIGIBLE = ["any", "unpassed", "prepared"]
+
+
+# Each setting of each option; the other pairs are slow.
 @pytest.mark.parametrize(
-    ("judged", "completion"), [("after", "continues"), ("before", "ends"), ("after", "ends")]
+    ("eligible", "judged", "completion"),
+    [
+        pytest.param(eligible, *pair, marks=[] if i == k else [pytest.mark.slow])
+        for i, eligible in enumerate(ELIGIBLE)
+        for k, pair in enumerate(TOGETHER)
+    ],
 )
 def test_every_option_does_what_it_says(eligible, judged, completion):
     mdp = Advising(SMALL, eligible, judged, completion, 12)
