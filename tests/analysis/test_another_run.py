@@ -90,17 +90,38 @@ def test_populations_that_differ_need_a_run_with_twice_the_moves(
     def run(_: object, config: Any, seed: int, progress: object) -> Posterior:
         assert progress is None  # nobody watches
         asked.append(config.moves)
-        return answer if agrees or len(asked) == 1 else elsewhere
+        return answer if agrees or len(asked) <= 2 else elsewhere
 
     monkeypatch.setattr(another_run, "infer", run)
     apart = Convergence(r_hat=1.3, worst_r_hat=1.8, worst=(0, 1), ess=12.0)
     monkeypatch.setattr(another_run, "convergence", lambda *_: apart)
     found = judged(answer)
-    assert asked[1] == 2 * asked[0]
+    assert asked[0] == asked[1]  # two other starts
+    assert asked[2] == 2 * asked[0]
     assert found.verdict is verdict
     assert "R-hat 1.30" in found.reason
     assert TABLE.action_names[1] in found.reason
     assert found.remedy == ("" if agrees else "use more policies and moves, or a smaller reward scale")
+
+
+def test_another_mode_around_the_best_policies_known_is_no_trust(
+    answer: Posterior, elsewhere: Posterior, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws leaned to one of two ways, and so did the run from the uniform start: both found as much."""
+
+    def run(_: object, config: Any, **__: object) -> Posterior:
+        return stuck(elsewhere, -answer_below) if config.start == "known" else answer
+
+    assert answer.policies is not None
+    assert elsewhere.policies is not None
+    answer_below = answer.policies.log_evidence - elsewhere.policies.log_evidence
+    monkeypatch.setattr(another_run, "infer", run)
+    found = judged(answer)
+    assert found.verdict is Verdict.CARE
+    assert "the best policies known" in found.reason
+    # A run that found far less did not arrive there, and says nothing.
+    answer_below -= 5
+    assert judged(answer).verdict is Verdict.TRUST
 
 
 def test_distances_are_by_the_occupancy_of_the_answer(answer: Posterior) -> None:
@@ -126,4 +147,4 @@ def test_who_watches_hears_of_the_run_that_is_compared_with(
     heard: list[Report] = []
     with watching(heard.append):
         judged(answer)
-    assert heard == [Report(0.5, 1.0, "checking by another run")]
+    assert heard == [Report(0.5, 1.0, "checking by another run")] * 2

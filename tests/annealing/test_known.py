@@ -1,9 +1,12 @@
 """Whether a way is found that pays, although neither soft nor committed values see it."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import polinfer
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, effort, run
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.detours import Way, detour, find_ways, forbid_each
@@ -12,6 +15,7 @@ from polinfer.annealing.known import start_around
 from polinfer.annealing.noise import make_key
 from polinfer.annealing.problem import arrange, reduce_table
 from polinfer.exact.bounds import known_policies
+from polinfer.exact.enumeration import policy_posterior
 from polinfer.exact.evaluation import deterministic_returns
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -222,3 +226,25 @@ def test_the_start_around_a_policy_keeps_its_choices_and_the_conditionals():
     assert start[0, 2] == 0
     np.testing.assert_allclose(start[1], 0.95 * elsewhere[1] + 0.05 * prior[1])
     np.testing.assert_allclose(start.sum(axis=1), 1)
+
+
+def ring(horizon: int = 12) -> TabularMDP:
+    """Two ways round a hole that are worth the same, up or right first; other steps bump into walls."""
+    text = "..G\n.#.\nS.."
+    return polinfer.tabulate(polinfer.make("gridworld", map=text, horizon=horizon, reward_scale=4))
+
+
+def test_the_known_start_takes_both_of_two_ways():
+    table = ring()
+    annealing = AnnealingRun(table, replace(SETTINGS, start="known"), seed=1)
+    annealing.step()
+    start = annealing.state.start
+    problem = annealing.problems[0]
+    first = dict(zip(table.action_names, start[int(np.argmax(problem.initial))], strict=True))
+    assert first["up"] == pytest.approx(first["right"], abs=0.02)
+    assert first["up"] > 0.35
+    while not annealing.finished:
+        annealing.step()
+    point, truth = annealing.result().at(1.0), policy_posterior(table)
+    assert abs(point.log_evidence - truth.posterior.log_evidence) < 4 * point.log_evidence_stderr + 1e-6
+    np.testing.assert_allclose(point.policy, truth.policy, atol=0.02)
