@@ -49,17 +49,25 @@ except BaseException:
 """
 
 
+# A shell may have started the tests with Ctrl-C ignored, and a child inherits that.
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import polinfer_command
+polinfer_command.main()
+"""
+
+
 def test_ctrl_c_while_packages_are_loaded_is_no_traceback(tmp_path):
     (tmp_path / "polinfer").mkdir()
     (tmp_path / "polinfer" / "__init__.py").write_text(LOADING)
     source = os.path.dirname(polinfer_command.__file__)
     started = subprocess.Popen(
-        [sys.executable, "-c", "import polinfer_command; polinfer_command.main()"],
+        [sys.executable, "-c", COMMAND],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), source])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert started.stdout is not None
     assert started.stdout.readline() == "loading\n"

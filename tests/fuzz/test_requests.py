@@ -62,7 +62,7 @@ class _UncomputedSession(Session):
     def _stop_worker(self) -> None:
         pass
 
-    def _compute(self, job: _Job) -> Message:
+    def _compute(self, job: _Job, sent: bool) -> Message:
         try:
             make_problem(job.request.problem, self.sources)
         except PolinferError as error:

@@ -55,7 +55,12 @@ def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "figure.png"
     path.write_bytes(b"old")
     broken = figure()
-    broken.axes[0].set_title("$\\broken{$")
+
+    def fail(file, **_):
+        file.write(b"half")
+        raise ValueError("broken")
+
+    broken.savefig = fail
     with pytest.raises(ValueError, match="broken"):
         save_figure(broken, path)
     assert path.read_bytes() == b"old"

@@ -76,8 +76,8 @@ def standing_sentence(record: dict[str, Any]) -> str:
     if standing is None:
         return f"return {executed:.3f}; without a table the optimum is not known."
     begin = _reference(record)
-    error = (record["certificate"].get("table_error") or {}).get("return_stderr")
-    about = f" ± {error:.3f} for the draws of the table" if error and record["episodes"] == 0 else ""
+    error = (record.get("certificate", {}).get("table_error") or {}).get("return_stderr")
+    about = f" ± {error:.3f} for the draws of the table" if error and not record["episodes"] else ""
     ends = f"({begin} {standing['uniform']:.3f}, optimum {standing['optimum']:.3f})"
     returns = f"return {executed:.3f}{about} {ends}"
     share = standing["share"]
