@@ -111,6 +111,17 @@ def test_where_mixing_good_policies_costs_the_way_the_account_says_so():
     assert "drawn per episode" not in advice_sentence(_record(0.6, reward_scale=alike))
 
 
+def test_a_search_on_other_draws_that_came_elsewhere_is_explained():
+    chosen = scale_record(suggest_scale(polinfer.make("bandit", means=[0.1, 0.8]), 0.8))
+    made = _record(0.1, reward_scale=chosen)
+    assert "on draws of its own" not in advice_sentence(made)
+    made["certificate"]["table_error"] = {"return_stderr": 0.5}
+    assert "The search came 80%, on draws of its own" in advice_sentence(made)
+    near = _record(0.75, reward_scale=chosen)
+    near["certificate"]["table_error"] = {"return_stderr": 0.5}
+    assert "on draws of its own" not in advice_sentence(near)
+
+
 def test_a_return_on_a_table_of_draws_has_their_error():
     assert standing_sentence(_record(-1e-4)).endswith(": 0% of the way.")
     made = _record(0.5, episodes=0)

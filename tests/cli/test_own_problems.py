@@ -145,8 +145,8 @@ class Shoal(gymnasium.Env):
             self.place, self.fuel = self.place + 1, self.fuel - 1
         elif action == 2:
             self.place = max(0, self.place - 1)
-        wrecked = self.np_random.random() < 0.02 * self.place
-        return np.array([self.place, self.fuel]), -4.0 if wrecked else caught - 0.1, bool(wrecked), False, {}
+        wrecked = self.np_random.random() < 0.01 * self.place
+        return np.array([self.place, self.fuel]), -1.0 if wrecked else caught - 0.1, bool(wrecked), False, {}
 
 
 class Gusts:

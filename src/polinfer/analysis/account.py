@@ -14,6 +14,7 @@ from polinfer.posterior.posterior import Posterior
 from polinfer.posterior.saving import named_code
 
 _EXAMINED = 30  # states, the most visited ones, whose choices are looked at
+_FAR = 0.15  # of the way: shares that differ by more are explained
 _SELDOM = 1e-3  # of the visits to the most visited state: choices in rarer ones are left out
 _NAMED = 3  # toss-ups that are named
 _LOST = 0.05  # of the way: what mixing policies costs is then said
@@ -142,8 +143,9 @@ def advice_sentence(record: dict[str, Any]) -> str:
         nearest = "" if chosen["reached"] else f"; the nearest found is {100 * chosen['share']:.0f}%"
         return (
             f"{chosen['scale']:g} was chosen, to come about {100 * chosen['wanted']:.0f}% of the way"
-            f"{nearest}. {_mixed(chosen)}Returns are in rewards times {chosen['scale']:g}. It is not a "
-            "setting of the method: it changes the preferences that the rewards express."
+            f"{nearest}. {_other_table(record, chosen)}{_mixed(chosen)}Returns are in rewards times "
+            f"{chosen['scale']:g}. It is not a setting of the method: it changes the preferences that the "
+            "rewards express."
         )
     share = None if standing is None else standing["share"]
     if share is None or FLAT <= share <= PEAKED:
@@ -155,6 +157,17 @@ def advice_sentence(record: dict[str, Any]) -> str:
     return (
         f"{words} With --reward-scale {advice['scale']:.2g} it would be {100 * advice['share']:.0f}% of the "
         "way; --reward-scale auto finds the scale for 90%."
+    )
+
+
+def _other_table(record: dict[str, Any], chosen: dict[str, Any]) -> str:
+    """Return why the answer came elsewhere than the search: tables of few draws differ by scale."""
+    share = (record.get("standing") or {}).get("share")
+    if share is None or abs(share - chosen["share"]) < _FAR or not record["certificate"].get("table_error"):
+        return ""
+    return (
+        f"The search came {100 * chosen['share']:.0f}%, on draws of its own: where draws are so few, the way "
+        "depends on them, and more (--draws) would settle it. "
     )
 
 
