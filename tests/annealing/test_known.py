@@ -248,3 +248,13 @@ def test_the_known_start_takes_both_of_two_ways():
     point, truth = annealing.result().at(1.0), policy_posterior(table)
     assert abs(point.log_evidence - truth.posterior.log_evidence) < 4 * point.log_evidence_stderr + 1e-6
     np.testing.assert_allclose(point.policy, truth.policy, atol=0.02)
+
+
+def test_the_known_start_is_the_same_from_populations_too_small_for_all_ways():
+    table = ring()
+    starts = []
+    for count in (2, 32):
+        settings = replace(SETTINGS, start="known", policies=count, islands=2)
+        annealing = AnnealingRun(table, settings, seed=1)
+        starts.append(annealing._anneal(0, 0, 1.0).init().start)
+    np.testing.assert_allclose(*starts, atol=1e-5)

@@ -76,7 +76,7 @@ class Annealer:
     def init(self) -> State:
         """Return the state before the first step."""
         if self.config.start == "known":
-            start = known_start(self.ensemble, self.known)
+            start = known_start(self.ensemble, self.known, alone=self.effort.dear)
         elif self.config.start == "uniform":
             start = self.problem.prior
         else:

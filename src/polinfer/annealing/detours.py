@@ -69,17 +69,19 @@ def detour(
     return chosen
 
 
-def known_start(ensemble: Ensemble, known: NDArray[np.int16]) -> Floats:
-    """Return a start around the best policy of `known` ``[N, K]`` and the ways that earn about as much.
+def known_start(ensemble: Ensemble, known: NDArray[np.int16], alone: bool = False) -> Floats:
+    """Return a start around the best policy of `known` ``[N, K]``, and around ways that earn about as much.
 
-    It owes nothing to soft values or to draws: where they lean to one of two ways, it takes both.
+    It owes nothing to soft values or to draws: where they lean to one of two ways, it takes both.  Where ways
+    are dear to find, the best policy may stand `alone`.
     """
     prior = ensemble.problem.prior
     if not known.shape[1]:
         return prior
     returns, _ = ensemble.evaluate(known)
     best = int(np.argmax(returns))
-    ways = np.stack([known[:, best], *(way.policy for way in find_ways(ensemble, known))], axis=1)
+    others = [] if alone else [way.policy for way in find_ways(ensemble, known)]
+    ways = np.stack([known[:, best], *others], axis=1)
     earned, _ = ensemble.evaluate(ways)
     near = ensemble.scale * (float(returns[best]) - earned) <= _LESS
     return around_all(ensemble, ways[:, near][:, :_FOLLOWED], prior)

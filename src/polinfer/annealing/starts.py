@@ -65,14 +65,9 @@ def around(ensemble: Ensemble, policy: NDArray[np.integer], elsewhere: Floats) -
 
 def around_all(ensemble: Ensemble, policies: NDArray[np.int16], elsewhere: Floats) -> Floats:
     """Return a start around several policies ``[N, K]``: in each state, around those that come there."""
-    found = ensemble.evaluate_group(policies)
-    visits, adjoint = (np.asarray(part, np.float64)[..., : policies.shape[1]] for part in found[1:])
-    prior, scale = ensemble.problem.prior, ensemble.scale
-    starts = [
-        start_around(policies[:, k], visits[:, k], adjoint[..., k], elsewhere, prior, scale)
-        for k in range(policies.shape[1])
-    ]
+    _, visits = ensemble.evaluate(policies)
     come = np.minimum(visits, 1.0)  # [N, K]
+    starts = [around(ensemble, policy, elsewhere) for policy in policies.T]
     several = np.einsum("nk,kna->na", come, np.array(starts)) / np.maximum(come.sum(axis=1), 1e-300)[:, None]
     met = np.asarray((come > 0).any(axis=1))
     return np.where(met[:, None], several, elsewhere)
