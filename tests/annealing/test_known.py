@@ -256,5 +256,5 @@ def test_the_known_start_is_the_same_from_populations_too_small_for_all_ways():
     for count in (2, 32):
         settings = replace(SETTINGS, start="known", policies=count, islands=2)
         annealing = AnnealingRun(table, settings, seed=1)
-        starts.append(annealing._anneal(0, 0, 1.0).init().start)
+        starts.append(annealing._anneal(0, 0, None).init().start)
     np.testing.assert_allclose(*starts, atol=1e-5)

@@ -63,12 +63,15 @@ class Annealer:
         scale: float = 1.0,
         seed: int = 0,
         known: NDArray[np.integer] | None = None,
+        around_known: bool = False,
     ) -> None:
         self.problem, self.config, self.scale = problem, config, scale
         self.ensemble = Ensemble(problem, config, scale)
         self.effort = Effort.of(self.ensemble.work)
         self.seed, self.key = seed, make_key(seed)
         self.codes = class_codes(*problem.gain.shape)
+        # Whether the second pilot round starts around them, and not from committed values.
+        self.around_known = around_known
         self.pilots = 2 if config.start == "soft" and not problem.width else 1
         # [N, K] policies that are good, whatever is sampled.
         self.known = np.zeros((problem.size, 0), np.int16) if known is None else known.astype(np.int16)
@@ -379,7 +382,11 @@ class Annealer:
         rounds = self.all_rounds(state)
         before = np.concatenate([state.round_starts, state.start[None]])
         if number + 1 < pilots:
-            start = soft_start(self.ensemble, self.seed, committed=True)
+            start = (
+                known_start(self.ensemble, self.known)
+                if self.around_known
+                else soft_start(self.ensemble, self.seed, committed=True)
+            )
         else:
             start = refit(rounds, before, self.problem.prior, self.ensemble.count // config.islands)
             if missed is not None:

@@ -21,7 +21,7 @@ from polinfer.exact.joint import posterior_entropy
 from polinfer.exact.solution import Floats
 from polinfer.problems.tabular.table import TabularMDP
 
-_REACHED_BY = 256  # policies of the sample that the reach policy is computed from
+REACHED_BY = 256  # policies of the sample that the reach policy is computed from
 _LEAST_ERROR = 1e-9  # of a log evidence that was not enumerated
 _OUTSIDE = 0.02  # share of the posterior outside of the heaviest classes, up to which they are the answer
 
@@ -56,15 +56,16 @@ def listed_posterior(problem: Problem, listed: Listed, scale: float, count: int,
     weight = weight / weight.sum()
     policy = _class_policy(problem, listed.policy, weight)
     random = np.random.default_rng([seed, 1])
-    drawn = random.permutation(_systematic(weight, count, random))
+    drawn = random.permutation(systematic(weight, count, random))
     top = int(np.argmax(listed.returns))
     if listed.chance is not None:
         reach = reach_policy(problem, listed.policy, listed.chance * weight)
-    elif len(weight) <= max(_REACHED_BY, affordable(problem)):
+    elif len(weight) <= max(REACHED_BY, affordable(problem)):
         chance = visit_probability(problem, listed.policy, listed.visits)
         reach = reach_policy(problem, listed.policy, chance * weight)
     else:
-        reach = _sampled_reach(problem, listed.policy, listed.visits, drawn)
+        few = drawn[:REACHED_BY]
+        reach = sampled_reach(problem, listed.policy[:, few], listed.visits[:, few])
     return PartPosterior(
         log_evidence=log_evidence,
         log_evidence_stderr=0.0,
@@ -125,7 +126,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         outside = max(outside, float(unseen / (len(state.members) + 2)))
         # Classes have known masses: nothing is left to the share of moves that was spent in each.
         heavy, weight = state.classes.heavy.T, _weights(state.classes)
-        chosen = random.permutation(_systematic(weight, count, random))
+        chosen = random.permutation(systematic(weight, count, random))
         sample, sample_returns = heavy[:, chosen], state.classes.heavy_returns[chosen]
         found = found._replace(
             policy=_class_policy(problem, heavy, weight),
@@ -134,7 +135,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
             returns_stderr=outside * float(state.classes.heavy_returns.std()),
             log_evidence_stderr=max(found.log_evidence_stderr, outside),
         )
-    back = annealer.reverse(state) or (np.nan, 0.0)
+    back, few = annealer.reverse(state) or (np.nan, 0.0), order[:REACHED_BY]
     return PartPosterior(
         # The mass of the classes found is certain: where it refutes the estimate, it takes its place.
         log_evidence=log_evidence,
@@ -147,7 +148,7 @@ def annealed_posterior(annealer: Annealer, state: State, count: int, seed: int) 
         visits=found.visits,
         sample=_fill(sample, problem.prior, random),
         sample_returns=sample_returns,
-        reach=_sampled_reach(problem, state.policy, visits, order),
+        reach=sampled_reach(problem, state.policy[:, few], visits[:, few]),
         lower_bound=bound,
         best=state.best_policy,
         best_return=state.best_return,
@@ -184,18 +185,15 @@ def _class_policy(problem: Problem, classes: NDArray[np.int16], weight: Floats) 
     return np.asarray(policy + (1.0 - policy.sum(axis=1, keepdims=True)) * problem.prior)
 
 
-def _systematic(weight: Floats, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+def systematic(weight: Floats, count: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Draw `count` numbers by their weights, with one uniform number."""
     place = (np.arange(count) + random.random()) / count
     return np.minimum(np.searchsorted(np.cumsum(weight), place, side="right"), len(weight) - 1)
 
 
-def _sampled_reach(
-    problem: Problem, policy: NDArray[np.int16], visits: Floats, order: NDArray[np.int64]
-) -> Floats:
-    few = order[:_REACHED_BY]
-    chance = visit_probability(problem, policy[:, few], visits[:, few])
-    return reach_policy(problem, policy[:, few], chance)
+def sampled_reach(problem: Problem, policy: NDArray[np.int16], visits: Floats) -> Floats:
+    """Return the reach policy of equally weighted policies ``[N, M]`` with their expected visits."""
+    return reach_policy(problem, policy, visit_probability(problem, policy, visits))
 
 
 def _fill(policy: NDArray[np.int16], prior: Floats, random: np.random.Generator) -> NDArray[np.int16]:

@@ -1,23 +1,39 @@
-"""A whole run: the problem taken apart, small parts enumerated, the others annealed one by one."""
+"""A whole run: the problem taken apart, small parts enumerated, the others annealed one by one.
+
+A part in which ways of about the same worth part, and whose first rounds missed one of them, is split into
+branches there; these are annealed one by one and merged.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.arrays import pack, unpack
+from polinfer.annealing.branches import (
+    MOST_BRANCHES,
+    WORTH_SPLITTING,
+    Branch,
+    Cut,
+    branch_config,
+    branch_problem,
+    merge,
+    split_branch,
+    weigh,
+)
 from polinfer.annealing.buckets import padded
 from polinfer.annealing.closed_form import closed_form
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
 from polinfer.annealing.enumerate import BATCH, Listed, list_classes, list_together
+from polinfer.annealing.parting import missed_way
 from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, listed_posterior
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
@@ -28,6 +44,7 @@ from polinfer.core.stopping import stop_requested
 from polinfer.exact.bounds import known_policies
 from polinfer.problems.tabular.table import TabularMDP, check_table
 
+R = TypeVar("R")
 Progress = Callable[[float, float], None]
 """Called with the share of the work that is done, about, and one."""
 
@@ -77,7 +94,8 @@ class AnnealingRun:
         self.state: State | None = None
         self.population: Population | None = None  # of the same part at the scale before
         self._listed: tuple[int, Listed | None] = (-1, None)
-        self._annealer: tuple[int, Annealer] | None = None
+        self._annealer: tuple[tuple[int, int, int, float], Annealer] | None = None
+        self.cut: Cut | None = None  # where the part that is being annealed was split
 
     @property
     def jobs(self) -> int:
@@ -102,7 +120,11 @@ class AnnealingRun:
         part = len(self.done) // scales
         sampled = sum(size[n // scales] for n, found in enumerate(self.done) if not found.exact)
         to_come = sum(size[n] for n in range(part + 1, len(size)) if n not in self._together)
-        others = scales * to_come + ((part + 1) * scales - len(self.done) - 1) * size[part]
+        left = (part + 1) * scales - len(self.done) - 1
+        if self.cut is not None:
+            left = len(self.cut.open) * scales - len(self.cut.found) % scales - 1
+            sampled += len(self.cut.found) * size[part]
+        others = scales * to_come + left * size[part]
         done = work.done + work.total * sampled / size[part]
         return done / (done + work.left + work.total * others / size[part])
 
@@ -112,8 +134,10 @@ class AnnealingRun:
         With `hurry`, a part is finished as it is; one that has not reached the posterior goes there in one
         step, with the error that this has.
         """
-        number = len(self.done)
-        part, place = divmod(number, len(self.scales))
+        part, place = divmod(len(self.done), len(self.scales))
+        if self.cut is not None:
+            self._step_branch(part, self.cut, hurry)
+            return
         # The largest scale first; the others go on from it.
         scale, own_seed = self.scales[-1 - place], self.seed + 7919 * part
         if self.state is None and self.config.enumerate_up_to:
@@ -126,19 +150,73 @@ class AnnealingRun:
                 problem = self.problems[part]
                 self.done.append(listed_posterior(problem, listed, scale, self.sampled, own_seed))
                 return
-        annealer = self._anneal(number, part, scale)
+        annealer = self._anneal(part, place, None)
+        found = self._advance(annealer, self.done, place, own_seed, hurry)
+        if found is not None:
+            self.done.append(found)
+        if hurry or self.state is None or not self._piloted(annealer, place):
+            return
+        parting = missed_way(annealer, self.state)
+        if parting is not None:
+            whole = Branch(annealer.problem.prior, 0.0, annealer.known)
+            branches = split_branch(annealer.problem, whole, parting)
+            self.cut, self.state = Cut(tuple(branches), (), ()), None
+
+    def _advance(
+        self, annealer: Annealer, before: Sequence[PartPosterior], place: int, own_seed: int, hurry: bool
+    ) -> PartPosterior | None:
+        """Take a step of what is being annealed, and return its posterior where that was the last one."""
         population = self.population if place else None
         if self.state is None:
             self.state = annealer.init() if population is None else annealer.take_over(population)
         self.state = annealer.hasten(self.state) if hurry else annealer.step(self.state)
-        if self.state.finished:
-            found = annealed_posterior(annealer, self.state, self.sampled, own_seed)
-            if population is not None:
-                before = self.done[-1].log_evidence_stderr
-                total = float(np.hypot(found.log_evidence_stderr, before))
-                found = found._replace(log_evidence_stderr=total)
-            self.done.append(found)
-            self.population, self.state = annealer.hand_over(self.state), None
+        if not self.state.finished:
+            return None
+        found = annealed_posterior(annealer, self.state, self.sampled, own_seed)
+        if population is not None:
+            total = float(np.hypot(found.log_evidence_stderr, before[-1].log_evidence_stderr))
+            found = found._replace(log_evidence_stderr=total)
+        self.population, self.state = annealer.hand_over(self.state), None
+        return found
+
+    def _piloted(self, annealer: Annealer, place: int) -> bool:
+        """Whether what is being annealed has just ended its pilot rounds."""
+        state = self.state
+        if state is None or annealer.config.start != "soft" or place:
+            return False
+        return not state.inverse and len(state.round_steps) == annealer.pilots
+
+    def _step_branch(self, part: int, cut: Cut, hurry: bool) -> None:
+        """Do some more of a part that was split; merge its branches after the last one."""
+        scales, own_seed = len(self.scales), self.seed + 7919 * part
+        place, branch = len(cut.found) % scales, cut.open[0]
+        annealer = self._anneal(part, place, cut)
+        found = self._advance(annealer, cut.found, place, own_seed + 1 + len(cut.found), hurry)
+        if not hurry and self._piloted(annealer, place):
+            assert self.state is not None
+            so_far = annealer.estimate(self.state)
+            assert so_far is not None
+            branch = weigh(branch, so_far, cut)
+            room = len(cut.open) + len(cut.log_shares) < MOST_BRANCHES
+            parting = missed_way(annealer, self.state) if room and branch.weight >= WORTH_SPLITTING else None
+            if parting is None:
+                self.cut = cut._replace(open=(branch, *cut.open[1:]))
+            else:
+                branches = split_branch(annealer.problem, branch, parting)
+                self.cut, self.state = cut._replace(open=(*branches, *cut.open[1:])), None
+        if found is None:
+            return
+        cut = cut._replace(found=(*cut.found, found))
+        if place + 1 == scales:
+            cut = cut._replace(open=cut.open[1:], log_shares=(*cut.log_shares, branch.log_share))
+        self.cut = cut
+        if not cut.open:
+            evaluate, islands = annealer.ensemble.evaluate, self.config.islands
+            self.done += [
+                merge(self.problems[part], cut.log_shares, cut.found[at::scales], evaluate, islands, own_seed)
+                for at in range(scales)
+            ]
+            self.cut = None
 
     def _list(self, part: int) -> Listed | None:
         if part in self._together:
@@ -148,12 +226,27 @@ class AnnealingRun:
             self._listed = (part, list_classes(self.problems[part], limit, self.seed))
         return self._listed[1]
 
-    def _anneal(self, number: int, part: int, scale: float) -> Annealer:
+    def _anneal(self, part: int, place: int, cut: Cut | None) -> Annealer:
+        """Return the annealer of a part, or of the first open branch of one that was split, at a scale."""
+        open_, closed = (0, 0) if cut is None else (len(cut.open), len(cut.log_shares))
+        weight = 1.0 if cut is None else cut.open[0].weight
+        number = (part * len(self.scales) + place, open_, closed, weight)
         if self._annealer is None or self._annealer[0] != number:
-            seed = self.seed + 104729 * number
-            problem = self.problems[part]
-            known = np.where(problem.occupied[:, None], self._good[:, problem.state].T, 0)
-            annealer = Annealer(problem, self.part_config, scale=scale, seed=seed, known=known)
+            problem, scale = self.problems[part], self.scales[-1 - place]
+            seed = self.seed + 104_729 * number[0] + 15_485_863 * open_ + 49_979_687 * closed
+            if cut is None:
+                known = np.where(problem.occupied[:, None], self._good[:, problem.state].T, 0)
+                annealer = Annealer(problem, self.part_config, scale=scale, seed=seed, known=known)
+            else:
+                branch = cut.open[0]
+                annealer = Annealer(
+                    branch_problem(problem, branch),
+                    branch_config(self.part_config, branch),
+                    scale=scale,
+                    seed=seed,
+                    known=branch.known,
+                    around_known=True,
+                )
             self._annealer = (number, annealer)
         return self._annealer[1]
 
@@ -167,11 +260,11 @@ class AnnealingRun:
 
         What was not begun is annealed in one step.
         """
-        before = (list(self.done), self.state, self.population, self._annealer)
+        before = (list(self.done), self.state, self.population, self._annealer, self.cut)
         while not self.finished:
             self.step(hurry=True)
         found = self.result()
-        self.done, self.state, self.population, self._annealer = before
+        self.done, self.state, self.population, self._annealer, self.cut = before
         return found
 
     def result(self) -> AnnealedPath:
@@ -201,6 +294,12 @@ class AnnealingRun:
             arrays |= pack("state", self.state)
         if self.population is not None and len(self.scales) > 1:
             arrays |= pack("population", self.population)
+        if self.cut is not None:
+            arrays["cut.log_shares"] = np.array(self.cut.log_shares)
+            for number, branch in enumerate(self.cut.open):
+                arrays |= pack(f"cut.open{number}", branch)
+            for number, found in enumerate(self.cut.found):
+                arrays |= pack(f"cut.found{number}", found)
         return arrays
 
     def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -211,6 +310,15 @@ class AnnealingRun:
         self.state = unpack("state", State, arrays) if running else None
         kept = any(name.startswith("population.") for name in arrays)
         self.population = unpack("population", Population, arrays) if kept else None
+        self.cut = None
+        if "cut.log_shares" in arrays:
+
+            def listed(name: str, kind: type[R]) -> tuple[R, ...]:
+                count = len({key.split(".")[1] for key in arrays if key.startswith(f"cut.{name}")})
+                return tuple(unpack(f"cut.{name}{number}", kind, arrays) for number in range(count))
+
+            shares = tuple(float(share) for share in arrays["cut.log_shares"])
+            self.cut = Cut(listed("open", Branch), shares, listed("found", PartPosterior))
 
 
 def anneal(

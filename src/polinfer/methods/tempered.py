@@ -154,7 +154,9 @@ def _note(annealing: AnnealingRun) -> str:
     part = f"part {len(annealing.done) + 1} of {annealing.jobs}  " if annealing.jobs > 1 else ""
     if annealing.state is None:
         return part.rstrip()
-    return f"{part}round {len(annealing.state.round_steps) + 1}"
+    cut = annealing.cut
+    branch = "" if cut is None else f"branch {len(cut.log_shares) + 1}  "
+    return f"{part}{branch}round {len(annealing.state.round_steps) + 1}"
 
 
 def _whole(table: TabularMDP, point: AnnealedPoint, chains: int, seed: int) -> PolicyPosterior:
