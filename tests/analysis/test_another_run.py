@@ -124,6 +124,22 @@ def test_another_mode_around_the_best_policies_known_is_no_trust(
     assert judged(answer).verdict is Verdict.TRUST
 
 
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_start_that_leans_to_one_of_two_ways_is_asked_for_each_of_them(
+    answer: Posterior, elsewhere: Posterior, monkeypatch: pytest.MonkeyPatch, parts: bool
+) -> None:
+    assert answer.policies is not None
+    assert elsewhere.policies is not None
+    below = answer.policies.log_evidence - elsewhere.policies.log_evidence
+
+    def run(_: object, config: Any, **__: object) -> Posterior:
+        return stuck(elsewhere, -below) if config.start == "known" and config.split == "auto" else answer
+
+    monkeypatch.setattr(another_run, "infer", run)
+    monkeypatch.setattr(another_run, "ways_part", lambda *_: parts)
+    assert judged(answer).verdict is (Verdict.TRUST if parts else Verdict.CARE)
+
+
 def test_distances_are_by_the_occupancy_of_the_answer(answer: Posterior) -> None:
     occupancy = another_run.occupancy_of(answer)
     assert np.all(occupancy[TABLE.absorbing] == 0)

@@ -11,6 +11,7 @@ from polinfer.core.errors import PolinferError, check_at_least, check_finite, is
 from polinfer.posterior.config import MethodConfig
 
 Start = Literal["soft", "uniform", "known"]
+Split = Literal["auto", "always", "never"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,9 @@ class TemperedConfig(MethodConfig):
     enumerate_up_to: int = 200_000
     """Parts of a problem with at most so many policies are enumerated instead; with 0, parts that have a
     closed form are annealed, too."""
+    split: Split = "auto"
+    """Anneal the policies that take one of two ways of about the same worth apart from those that take the
+    other: where the first rounds missed one of them, wherever ways part, or never."""
     replicas: int = 1
     """Independent runs that are pooled; on several processes or a cluster they run side by side."""
     time_limit: float | None = None
@@ -58,6 +62,8 @@ class TemperedConfig(MethodConfig):
             raise PolinferError(f"ess must lie between 0 and 1, got {self.ess}")
         if self.start not in get_args(Start):
             raise PolinferError(f"start must be soft, uniform or known, got {self.start!r}")
+        if self.split not in get_args(Split):
+            raise PolinferError(f"split must be auto, always or never, got {self.split!r}")
         if self.time_limit is not None and not check_finite("time_limit", self.time_limit) > 0:
             raise PolinferError(f"time_limit must be above zero seconds, got {self.time_limit}")
 

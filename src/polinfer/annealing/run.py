@@ -33,7 +33,7 @@ from polinfer.annealing.closed_form import closed_form
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
 from polinfer.annealing.enumerate import BATCH, Listed, list_classes, list_together
-from polinfer.annealing.parting import missed_way
+from polinfer.annealing.parting import Parting, find_parting, missed_way
 from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, listed_posterior
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
@@ -151,16 +151,19 @@ class AnnealingRun:
                 self.done.append(listed_posterior(problem, listed, scale, self.sampled, own_seed))
                 return
         annealer = self._anneal(part, place, None)
-        found = self._advance(annealer, self.done, place, own_seed, hurry)
-        if found is not None:
-            self.done.append(found)
-        if hurry or self.state is None or not self._piloted(annealer, place):
-            return
-        parting = missed_way(annealer, self.state)
+        parting = None
+        if self.state is None and not place and self.config.split == "always":
+            parting = find_parting(annealer.ensemble, annealer.known)
+        if parting is None:
+            found = self._advance(annealer, self.done, place, own_seed, hurry)
+            if found is not None:
+                self.done.append(found)
+            if hurry or self.state is None or not self._piloted(annealer, place):
+                return
+            parting = self._missed(annealer, self.state)
         if parting is not None:
             whole = Branch(annealer.problem.prior, 0.0, annealer.known)
-            branches = split_branch(annealer.problem, whole, parting)
-            self.cut, self.state = Cut(tuple(branches), (), ()), None
+            self.cut, self.state = Cut(tuple(split_branch(annealer.problem, whole, parting)), (), ()), None
 
     def _advance(
         self, annealer: Annealer, before: Sequence[PartPosterior], place: int, own_seed: int, hurry: bool
@@ -182,9 +185,13 @@ class AnnealingRun:
     def _piloted(self, annealer: Annealer, place: int) -> bool:
         """Whether what is being annealed has just ended its pilot rounds."""
         state = self.state
-        if state is None or annealer.config.start != "soft" or place:
-            return False
-        return not state.inverse and len(state.round_steps) == annealer.pilots
+        ended = state is not None and not state.inverse and len(state.round_steps) == annealer.pilots
+        return ended and not place
+
+    def _missed(self, annealer: Annealer, state: State) -> Parting | None:
+        """Return where ways part of which pilot rounds missed one; asked of those from soft values only."""
+        asked = self.config.split == "auto" and self.config.start == "soft"
+        return missed_way(annealer, state) if asked else None
 
     def _step_branch(self, part: int, cut: Cut, hurry: bool) -> None:
         """Do some more of a part that was split; merge its branches after the last one."""
@@ -319,6 +326,18 @@ class AnnealingRun:
 
             shares = tuple(float(share) for share in arrays["cut.log_shares"])
             self.cut = Cut(listed("open", Branch), shares, listed("found", PartPosterior))
+
+
+def ways_part(table: TabularMDP, config: TemperedConfig) -> bool:
+    """Return whether ``split="always"`` splits any part of a problem that is not enumerated."""
+    run = AnnealingRun(table, config)
+    for part in range(len(run.problems)):
+        if run.config.enumerate_up_to and run._list(part) is not None:
+            continue
+        annealer = run._anneal(part, 0, None)
+        if find_parting(annealer.ensemble, annealer.known) is not None:
+            return True
+    return False
 
 
 def anneal(
