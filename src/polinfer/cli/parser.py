@@ -8,8 +8,10 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import tyro
 
@@ -57,7 +59,7 @@ def parse(command: Any, prog: str, arguments: Sequence[str], method: str | None 
         raise PolinferError(_sentence(complaint.getvalue(), arguments, prog)) from None
 
 
-def _refuse_twice(arguments: Sequence[str], known: set[str]) -> None:
+def _refuse_twice(arguments: Sequence[str], known: AbstractSet[str]) -> None:
     """Refuse a flag that is given two values: the parser would keep the last and say nothing."""
     seen: set[str] = set()
     for word, after in pairwise([*arguments, "--"]):
@@ -88,24 +90,23 @@ def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-def known_flags(command: Any) -> set[str]:
+@lru_cache(maxsize=64)
+def known_flags(command: Any) -> frozenset[str]:
     """Return all flags of a command, ``--help`` included."""
-    found = {"--help"}
+    found, hints = {"--help"}, get_type_hints(command, include_extras=True)
     for field in dataclasses.fields(command):
-        kind = _plain_type(field.type, command, field.name)
+        kind = _plain_type(hints.get(field.name, field.type))
         if dataclasses.is_dataclass(kind):
-            found |= known_flags(kind)
+            found |= known_flags(cast(Any, kind))
             continue
         name = flag_of(_written_name(kind, field.name))
         # A switch has one form: that which changes its default.
         found.add("--no-" + name[2:] if field.default is True else name)
-    return found
+    return frozenset(found)
 
 
-def _plain_type(kind: Any, command: Any, name: str) -> Any:
-    """Return a field's type without the parser's marks, resolved where it was written as text."""
-    if isinstance(kind, str):
-        kind = get_type_hints(command, include_extras=True).get(name, kind)
+def _plain_type(kind: Any) -> Any:
+    """Return a field's type without the parser's marks."""
     inner = getattr(kind, "__origin__", None)
     return inner if dataclasses.is_dataclass(inner) else kind
 
@@ -119,7 +120,7 @@ def _written_name(kind: Any, name: str) -> str:
     return name
 
 
-def _unknown(flag: str, known: set[str], prog: str, method: str | None) -> str:
+def _unknown(flag: str, known: AbstractSet[str], prog: str, method: str | None) -> str:
     field = flag[2:].replace("-", "_")
     whose = owners(field) or owners(field.removeprefix("no_"))
     if method is not None and whose and method not in whose:
