@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import polinfer
+from odd_text import odd_text
 from polinfer.cli import main
 
 QUICK = settings(
@@ -77,7 +78,7 @@ junk = st.one_of(
     st.booleans(),
     st.integers(-3, 3),
     st.floats(),
-    st.text(max_size=3),
+    odd_text(3),
     st.lists(st.floats(-1, 2), max_size=3),
     st.lists(st.lists(st.floats(-1, 2), max_size=3), max_size=3),
 )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odd_text import odd_text
 from polinfer import TabularMDP, load_table
 from polinfer.core.errors import PolinferError
 from polinfer.problems.tabular.files import table_from_mapping
@@ -62,9 +63,7 @@ ODD_NUMBERS = st.one_of(
     st.sampled_from([2**31, 2**63, -(2**63) - 1, 10**30, 10**400, -(10**400)]),
     st.sampled_from([float("nan"), float("inf"), -float("inf"), -0.0, 1e308, 5e-324, 1e-7, 0.5, 1.5]),
 )
-LEAVES = st.one_of(
-    ODD_NUMBERS, st.none(), st.booleans(), st.text(max_size=3), st.sampled_from(["near", "run", "1"])
-)
+LEAVES = st.one_of(ODD_NUMBERS, st.none(), st.booleans(), odd_text(3), st.sampled_from(["near", "run", "1"]))
 ODD_THINGS = st.one_of(
     LEAVES,
     st.sampled_from(
@@ -72,9 +71,9 @@ ODD_THINGS = st.one_of(
     ),
     st.lists(LEAVES, max_size=4),
     st.lists(st.lists(LEAVES, max_size=3), max_size=3),
-    st.dictionaries(st.text(max_size=2), LEAVES, max_size=2),
+    st.dictionaries(odd_text(2), LEAVES, max_size=2),
 )
-KEYS = st.one_of(st.sampled_from(sorted({*DENSE, *ENDED})), st.text(max_size=6))
+KEYS = st.one_of(st.sampled_from(sorted({*DENSE, *ENDED})), odd_text(6))
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -188,7 +187,7 @@ def test_ragged_arguments_are_refused_or_valid(name, value):
 
 ANYTHING = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text(3), inner, max_size=3),
     max_leaves=10,
 )
 
