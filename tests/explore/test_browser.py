@@ -74,6 +74,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     still = "--force-prefers-reduced-motion"
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", still):
         options.add_argument(argument)
+    # Nothing beside the page: no extensions, no looking for updates, no calls home.
+    for name in ("extensions", "component-update", "background-networking", "sync", "default-apps"):
+        options.add_argument(f"--disable-{name}")
+    options.add_argument("--disable-features=Translate,MediaRouter,OptimizationHints")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     taken = tmp_path_factory.mktemp("taken")
     options.add_experimental_option("prefs", {"download.default_directory": str(taken)})
