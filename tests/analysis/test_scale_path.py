@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "command-line.md"
 @pytest.fixture(scope="module")
 def sampled() -> ScalePath:
     """A path of the ablation grid for which policies are sampled, though it has only 256."""
-    config = TemperedConfig(policies=64, enumerate_up_to=0)
+    config = TemperedConfig(policies=64, enumerate_up_to=0, tolerance=0.01)
     return scale_path(polinfer.make("gridworld/ablation"), SCALES, config, seed=3, limit=0)
 
 

@@ -44,9 +44,7 @@ TABLES = {"loop": loop(), "two blocks": two_blocks(), "lattice": lattice(4, 0.2)
 
 @pytest.fixture(
     scope="module",
-    params=[
-        pytest.param(name, marks=[pytest.mark.slow] * (name in ("lock", "two blocks"))) for name in TABLES
-    ],
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name != "loop")) for name in TABLES],
 )
 def annealed(request, compile_module_fully):
     """A small problem, its enumeration, and what annealing says of it."""
@@ -91,7 +89,7 @@ def test_the_evidence_is_unbiased():
 
 
 def test_the_same_seed_gives_the_same_bits_and_a_resumed_run_too():
-    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.01)
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.05)
     saved = []
     whole = anneal(loop(), config, scales=(0.5, 1.0), seed=4, checkpoint=saved.append)
     for place in (len(saved) // 3, -2):
@@ -242,7 +240,7 @@ def test_an_answer_can_be_asked_for_at_any_moment():
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.02)
+    config = TemperedConfig(enumerate_up_to=0, policies=32, islands=6, tolerance=0.05)
     found = []
     for threads in (1, 3):
         monkeypatch.setattr(ensemble, "thread_limit", lambda threads=threads: threads)

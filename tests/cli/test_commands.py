@@ -351,6 +351,7 @@ def test_a_time_limit_covers_the_certificate(
     for other in ("_known_exactly", "_by_proof"):
         monkeypatch.setattr(verdict, other, lambda *_: None)
     words = ["plan", "gridworld/ablation", "--method", "tempered", "--enumerate-up-to", "0"]
+    words += ["--policies", "32", "--tolerance", "0.02"]
     record = run_json(capsys, *words, "--time-limit", "20", "--out", str(tmp_path / "run"))
     assert record["stopped"] is None
     assert record["check_stopped"] == "the time limit of 20 s"

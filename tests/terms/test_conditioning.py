@@ -55,7 +55,7 @@ def test_an_improbable_choice_and_one_that_is_hardly_reached(method):
 @pytest.mark.usefixtures("compile_fully")
 def test_a_sample_that_agrees_is_used_and_has_its_error():
     table = random_table(3, states=5)
-    config = polinfer.TemperedConfig(enumerate_up_to=0, policies=128)
+    config = polinfer.TemperedConfig(enumerate_up_to=0, policies=128, tolerance=0.02)
     posterior = polinfer.infer(table, config)
     state = 0
     action = int(posterior.table_probs()[0, state].argmax())
