@@ -42,6 +42,7 @@ _FIRST = (
     "methods/test_conformance.py",
     "problems/adapters/test_gymnasium_exploration.py",
     "annealing/test_known.py",
+    "annealing/test_branches.py",
     "problems/test_check_mdp.py",
     "explore/test_session.py",
     "learning/test_training.py",

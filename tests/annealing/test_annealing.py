@@ -44,7 +44,9 @@ TABLES = {"loop": loop(), "two blocks": two_blocks(), "lattice": lattice(4, 0.2)
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name != "loop")) for name in TABLES],
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("lock", "two blocks"))) for name in TABLES
+    ],
 )
 def annealed(request, compile_module_fully):
     """A small problem, its enumeration, and what annealing says of it."""

@@ -30,11 +30,11 @@ from .mutate import dump, places
 from .strange import STRANGE
 
 KINDS = FIRST | STRANGE
-FAST, SLOW = 100, 10_000
+FAST, SLOW = 300, 10_000
 # Cases that pass every check are computed: with new shapes that means compiling, a second each.
-FAST_OF = {"policy": 60, "table": 30, "map": 15, "gym": 30, "resume": 30}
-FAST_OF |= {"glyph": 8, "sheet": 30, "archive": 30, "place": 40, "option": 20, "combination": 15, "unit": 30}
-FAST_OF |= {"name": 4}
+FAST_OF = {"policy": 60, "table": 60, "map": 30, "gym": 60, "resume": 30}
+FAST_OF |= {"glyph": 12, "sheet": 30, "archive": 30, "place": 40, "option": 20, "combination": 15, "unit": 30}
+FAST_OF |= {"name": 12}
 SLOW_OF = {"resume": 500}
 MEMORY = 8 << 30
 
