@@ -20,6 +20,7 @@ from polinfer.annealing.detours import find_ways
 from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.rounds import Estimate
 from polinfer.annealing.state import State
+from polinfer.core.stopping import stop_requested
 
 _NEAR = 5.0  # nats that a way may earn less than the best policy
 _MET = 0.5  # probability with which both ways come to the state where they part, at least
@@ -60,7 +61,7 @@ def find_parting(ensemble: Ensemble, known: NDArray[np.int16]) -> Parting | None
 
 def missed_way(annealer: Annealer, state: State) -> Parting | None:
     """Return where to split, if a scout comes elsewhere than the rounds of a run so far."""
-    if annealer.effort.long or annealer.problem.width:
+    if annealer.effort.long:
         return None
     parting = find_parting(annealer.ensemble, annealer.known)
     so_far = annealer.estimate(state)
@@ -77,7 +78,7 @@ def missed_way(annealer: Annealer, state: State) -> Parting | None:
 
 
 def _scout(annealer: Annealer) -> Estimate | None:
-    """Return what one short round finds that starts around all ways; None where it did not arrive."""
+    """Return what one short round finds that starts around all ways; None where it was stopped."""
     islands = annealer.config.islands
     # Groups of islands keep their size, so that compiled programs are shared.
     few = islands // 2 if islands % 4 == 0 else islands
@@ -86,5 +87,7 @@ def _scout(annealer: Annealer) -> Estimate | None:
     scout = Annealer(annealer.problem, config, scale=annealer.scale, seed=seed, known=annealer.known)
     state = scout.init()
     while not len(state.round_steps) and not state.finished:
+        if stop_requested():
+            return None
         state = scout.step(state)
     return scout.estimate(state)

@@ -205,7 +205,8 @@ class AnnealingRun:
             assert so_far is not None
             branch = weigh(branch, so_far, cut)
             room = len(cut.open) + len(cut.log_shares) < MOST_BRANCHES
-            parting = missed_way(annealer, self.state) if room and branch.weight >= WORTH_SPLITTING else None
+            worth = room and branch.weight >= WORTH_SPLITTING
+            parting = self._missed(annealer, self.state) if worth else None
             if parting is None:
                 self.cut = cut._replace(open=(branch, *cut.open[1:]))
             else:
@@ -236,7 +237,8 @@ class AnnealingRun:
     def _anneal(self, part: int, place: int, cut: Cut | None) -> Annealer:
         """Return the annealer of a part, or of the first open branch of one that was split, at a scale."""
         open_, closed = (0, 0) if cut is None else (len(cut.open), len(cut.log_shares))
-        weight = 1.0 if cut is None else cut.open[0].weight
+        # At smaller scales a branch may hold another share than at the largest, where it was weighed.
+        weight = 1.0 if cut is None or place else cut.open[0].weight
         number = (part * len(self.scales) + place, open_, closed, weight)
         if self._annealer is None or self._annealer[0] != number:
             problem, scale = self.problems[part], self.scales[-1 - place]
@@ -245,7 +247,7 @@ class AnnealingRun:
                 known = np.where(problem.occupied[:, None], self._good[:, problem.state].T, 0)
                 annealer = Annealer(problem, self.part_config, scale=scale, seed=seed, known=known)
             else:
-                branch = cut.open[0]
+                branch = cut.open[0]._replace(weight=weight)
                 annealer = Annealer(
                     branch_problem(problem, branch),
                     branch_config(self.part_config, branch),
@@ -329,13 +331,13 @@ class AnnealingRun:
 
 
 def ways_part(table: TabularMDP, config: TemperedConfig) -> bool:
-    """Return whether ``split="always"`` splits any part of a problem that is not enumerated."""
+    """Return whether ``split="always"`` would split a problem, and takes not too long for a check."""
     run = AnnealingRun(table, config)
     for part in range(len(run.problems)):
         if run.config.enumerate_up_to and run._list(part) is not None:
             continue
         annealer = run._anneal(part, 0, None)
-        if find_parting(annealer.ensemble, annealer.known) is not None:
+        if not annealer.effort.long and find_parting(annealer.ensemble, annealer.known) is not None:
             return True
     return False
 
