@@ -28,7 +28,7 @@ _MOST_WAYS = 4
 _MOVED = 0.05  # by which shares of actions differ besides noise
 _MORE = 0.2  # nats of evidence that a scout finds besides noise
 _LESS = 1.0  # nats by which it may fall short and still speak of another mode
-_SURE = 3.0  # standard errors
+_SURE = 2.0  # standard errors
 _SCOUT_SEED = 32_452_843
 
 
@@ -80,8 +80,8 @@ def missed_way(annealer: Annealer, state: State) -> Parting | None:
 def _scout(annealer: Annealer) -> Estimate | None:
     """Return what one short round finds that starts around all ways; None where it was stopped."""
     islands = annealer.config.islands
-    # Groups of islands keep their size, so that compiled programs are shared.
-    few = islands // 2 if islands % 4 == 0 else islands
+    # Where that is felt, half of them: groups of islands keep their size, so that compiled programs are shared.
+    few = islands // 2 if islands % 4 == 0 and annealer.effort.hurried else islands
     config = replace(annealer.config, start="known", islands=few)
     seed = annealer.seed + _SCOUT_SEED
     scout = Annealer(annealer.problem, config, scale=annealer.scale, seed=seed, known=annealer.known)
