@@ -6,7 +6,8 @@ A kill is SIGKILL at a random moment of the processor's clock, which a busy mach
 processes or to the parent of the workers alone, or a failing file operation (`faulty_files`).  A case is
 resumed to its end; then every file must be there and nothing else, and answers, configurations and metrics
 must be the same byte for byte.  Prints a table in Markdown and exits with 1 if anything differs.  With
---quick the runs are smaller.
+--quick the runs are smaller, and what comes after the answer is not judged: most of a run's time goes there,
+where nothing is left to lose, so most kills now come while the method is at work.
 
 What was counted is written to the folder after every disturbance; the same command goes on from there.
 """
@@ -27,7 +28,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from faulty_files import KINDS, install
+from polinfer.analysis import summary
+from polinfer.analysis.certificate import Certificate
+from polinfer.analysis.judgement import Verdict
 from polinfer.cli import main as polinfer_main
+from polinfer.methods import METHODS
+from polinfer.posterior.posterior import Posterior
 
 GRID = ["gridworld/multimodal", "--reward-scale", "3", "--episodes", "100"]
 PLANS = {
@@ -94,11 +100,22 @@ def command(case: str, folder: Path) -> list[str]:
     return [*words, "--resume"] if (folder / "config.json").exists() else [*words, "--overwrite"]
 
 
+def leave_unjudged(posterior: Posterior, **_: object) -> Certificate:
+    """Return a certificate that says nothing, at no cost."""
+    found: dict[str, object] = dict.fromkeys(Certificate._fields)
+    estimand = METHODS[posterior.method].estimand(posterior.config)
+    found |= {"estimand": estimand, "verdict": Verdict.CARE, "reason": "not judged", "remedy": ""}
+    return Certificate(**found)  # type: ignore[arg-type]
+
+
 class Run:
     """A command in a process of its own, forked from this one, which has computed nothing yet."""
 
+    quick = False  # whether answers are left without a certificate
+
     def __init__(self, case: str, folder: Path, fault: str = "") -> None:
         words = command(case, folder)
+        quick = Run.quick
         self.log = tempfile.TemporaryFile()  # noqa: SIM115
         self.returncode: int | None = None
         self.work = 0.0  # seconds of the processor's clock, of all its processes
@@ -108,6 +125,8 @@ class Run:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(self.log.fileno(), 2)
+            if quick:
+                summary.certify = leave_unjudged  # type: ignore[assignment]
             if fault:
                 install(fault.partition(":")[0], int(fault.partition(":")[2]))
             code = 70
@@ -127,7 +146,7 @@ class Run:
                 self.work = used.ru_utime + used.ru_stime
                 return True
             self.work = sum(family(self.pid).values())
-            time.sleep(0.1)
+            time.sleep(0.02)
         return False
 
     def said(self) -> bytes:
@@ -244,6 +263,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/kill-and-resume"))
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
+    Run.quick = given.quick
     if given.quick:
         PLANS.update({case: smaller(words) for case, words in PLANS.items()})
     each = -(-given.kills // len(given.cases))

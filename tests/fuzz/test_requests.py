@@ -189,3 +189,19 @@ def test_what_cannot_be_sent_by_a_page_is_refused_in_a_sentence(app: Any) -> Non
         answer = call(app, method, path, own)
         assert answer.status in (404, 405)
         assert json.loads(answer.body)["error"].startswith("there is no")
+
+
+def test_a_long_name_in_a_table_is_not_quoted_whole(app: Any) -> None:
+    own = {
+        "host": f"127.0.0.1:{PORT}",
+        "cookie": f"polinfer-{PORT}={TOKEN}",
+        "content-type": "application/json",
+    }
+    for table in (
+        {**DENSE, "a" * 5000: 1},
+        {**DENSE, "horizon": "3" * 5000},
+        {**SPARSE, "initial": "b" * 5000},
+    ):
+        answer = call(app, "POST", "/api/tables", own, dump(table))
+        assert answer.status == 422
+        assert len(answer.json()["error"]) < 1000
