@@ -60,6 +60,14 @@ PLANS = {
     "replicas": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--replicas", "4", "--jobs", "2"],
 }
 QUICK = {"--sweeps": 5, "--steps": 5, "--tolerance": 0.2, "--draws": 5}  # what the numbers are divided by
+SMALL = [
+    "--policies",
+    "32",
+    "--islands",
+    "2",
+    "--rounds",
+    "2",
+]  # of annealing; one round is one checkpoint or more
 REPRODUCE = {"reproduce": ["worked", "ablations", "--budget", "smoke", "--jobs", "2"]}
 ANSWERS = ("policy.safetensors", "config.json", "metrics.jsonl")
 
@@ -89,7 +97,7 @@ def smaller(words: list[str]) -> list[str]:
     for place, flag in enumerate(words):
         if flag in QUICK:
             found[place + 1] = f"{float(words[place + 1]) / QUICK[flag]:g}"
-    return found
+    return [*found, *SMALL] if "tempered" in found else found
 
 
 def command(case: str, folder: Path) -> list[str]:
