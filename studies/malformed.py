@@ -5,9 +5,9 @@
 The cases of `tests/fuzz`, in one process at a time, which is replaced when it has grown.  Every case is a
 line of KIND.tsv: seed, seconds of the processor's clock, and what is wrong, if anything is.  Kinds are gone
 through in rounds that double, so that all have been tried when it is stopped.  What does not depend on the
-case is done once for all (`fuzz.cheaply`): pictures and sampled bounds are made in one case of ten
-(of odd names, in every other).  The kind `request` is of requests to the explorer, computing left out.
-Prints a table in Markdown.
+case is done once for all (`fuzz.cheaply`): pictures, sampled bounds and horizons that take up to a minute
+are computed in one case of ten (pictures of odd names in every other).  The kind `request` is of requests to
+the explorer, computing left out.  Prints a table in Markdown.
 """
 
 import argparse

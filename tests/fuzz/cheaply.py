@@ -1,4 +1,4 @@
-"""What is the same in every case is done once for all: reading the flags of a command, drawing, sampling bounds.
+"""What is the same in every case is done once for all, or in some: reading flags, drawing, bounds, long horizons.
 
 A command that is typed once pays for these once; ten thousand cases in one process would pay for nothing else.
 What is read from a case is never left out.
@@ -16,10 +16,12 @@ import tyro._parsers
 import polinfer.cli.parser
 import polinfer.cli.plan
 import polinfer.methods.fitted
+import polinfer.problems.tabular.ending
 from polinfer.posterior.evidence import EvidenceBounds
 from polinfer.reproduce.unit import Unit
 
 EACH = 10  # one in so many cases draws its pictures and samples its bounds; of names, which are drawn, every other
+SOONER = 20  # times that long horizons seem to take in the other cases: a minute is refused at three seconds
 
 
 class Turn:
@@ -45,6 +47,7 @@ def make_cheap(patch: pytest.MonkeyPatch) -> Turn:
         lambda unit: described.get(repr(unit)) or described.setdefault(repr(unit), describe(unit)),
     )
     _share_parsers(patch)
+    _spare_minutes(patch, turn)
     draw, bound = polinfer.cli.plan.draw_run, polinfer.methods.fitted.bound_by_sweeps
     patch.setattr(polinfer.cli.plan, "draw_run", lambda *given: draw(*given) if turn.whole else [])
     patch.setattr(
@@ -53,6 +56,16 @@ def make_cheap(patch: pytest.MonkeyPatch) -> Turn:
         lambda *given, **named: bound(*given, **named) if turn.whole else EvidenceBounds(),
     )
     return turn
+
+
+def _spare_minutes(patch: pytest.MonkeyPatch, turn: Turn) -> None:
+    """Refuse what takes longer than a few seconds in place of a minute: it differs by nothing but time."""
+    check = polinfer.problems.tabular.ending.check_seconds
+
+    def check_sooner(what: str, seconds: float, remedy: str, most: float) -> None:
+        check(what, seconds if turn.whole else SOONER * seconds, remedy, most)
+
+    patch.setattr(polinfer.problems.tabular.ending, "check_seconds", check_sooner)
 
 
 def _share_parsers(patch: pytest.MonkeyPatch) -> None:
