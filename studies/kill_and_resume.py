@@ -59,7 +59,7 @@ PLANS = {
     ],
     "replicas": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--replicas", "4", "--jobs", "2"],
 }
-QUICK = {"--sweeps": 5, "--steps": 5, "--tolerance": 0.2, "--draws": 5}  # what the numbers are divided by
+QUICK = {"--sweeps": 5, "--steps": 5, "--tolerance": 0.2, "--draws": 100}  # what the numbers are divided by
 SMALL = [
     "--policies",
     "32",
