@@ -43,19 +43,8 @@ PLANS = {
     "tempered": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--tolerance", "0.001"],
     "particles": [*GRID, "--method", "particles", "--sweeps", "200"],
     "exploration": [
-        *("gym:Blackjack-v1", "--markov", "ignore", "--no-table-cache", "--horizon", "4"),
-        *(
-            "--episodes",
-            "100",
-            "--draws",
-            "2000",
-            "--method",
-            "particles",
-            "--sweeps",
-            "40",
-            "--particles",
-            "200",
-        ),
+        *("gym:Blackjack-v1", "--horizon", "4", "--markov", "ignore", "--no-table-cache", "--draws", "2000"),
+        *("--episodes", "100", "--method", "particles", "--sweeps", "40", "--particles", "200"),
     ],
     "replicas": [*GRID, "--method", "tempered", "--enumerate-up-to", "0", "--replicas", "4", "--jobs", "2"],
 }
@@ -273,6 +262,7 @@ def main() -> int:
     given = parser.parse_args()
     Run.quick = given.quick
     if given.quick:
+        PLANS["exploration"] = ["gym:MiniGrid-Empty-5x5-v0", "--horizon", "6", *PLANS["exploration"][5:]]
         PLANS.update({case: smaller(words) for case, words in PLANS.items()})
     each = -(-given.kills // len(given.cases))
     print("| case | undisturbed, s | kills | failing writes | finished | the same | left over | orphans |")
