@@ -140,7 +140,8 @@ class Run:
             found, status, used = os.wait4(self.pid, os.WNOHANG)
             if found:
                 self.returncode = os.waitstatus_to_exitcode(status)
-                self.work = used.ru_utime + used.ru_stime
+                # Workers that are not waited for are in no count but that of their family.
+                self.work = max(self.work, used.ru_utime + used.ru_stime)
                 return True
             self.work = sum(family(self.pid).values())
             time.sleep(0.02)
@@ -262,6 +263,7 @@ def main() -> int:
     given = parser.parse_args()
     Run.quick = given.quick
     if given.quick:
+        REPRODUCE["reproduce"].remove("ablations")
         PLANS["exploration"] = ["gym:MiniGrid-Empty-5x5-v0", "--horizon", "6", *PLANS["exploration"][5:]]
         PLANS.update({case: smaller(words) for case, words in PLANS.items()})
     each = -(-given.kills // len(given.cases))
