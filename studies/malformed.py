@@ -4,7 +4,10 @@
 
 The cases of `tests/fuzz`, in one process at a time, which is replaced when it has grown.  Every case is a
 line of KIND.tsv: seed, seconds of the processor's clock, and what is wrong, if anything is.  Kinds are gone
-through in rounds that double, so that all have been tried when it is stopped.  Prints a table in Markdown.
+through in rounds that double, so that all have been tried when it is stopped.  What does not depend on the
+case is done once for all (`fuzz.cheaply`): pictures, sampled bounds and horizons that take up to a minute
+are computed in one case of ten (pictures of odd names in every other).  The kind `request` is of requests to
+the explorer, computing left out.  Prints a table in Markdown.
 """
 
 import argparse
@@ -12,7 +15,9 @@ import contextlib
 import io
 import os
 import resource
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +27,9 @@ for name, value in {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",
     "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
     "NPROC": "1",
+    # The process is replaced now and then; compiled programs stay.
+    "JAX_COMPILATION_CACHE_DIR": str(Path(tempfile.gettempdir()) / "polinfer-malformed-jax"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02",
 }.items():
     os.environ.setdefault(name, value)  # as the tests do
 
@@ -30,9 +38,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import pytest  # noqa: E402
 
+from fuzz.cheaply import Turn, make_cheap  # noqa: E402
 from fuzz.harness import Case, try_case  # noqa: E402
 from fuzz.test_fuzz import KINDS, MEMORY, nothing_to_compute  # noqa: E402
+from fuzz.test_requests import PORT, TOKEN, UncomputedSession, fault, request_case  # noqa: E402
+from polinfer.explore.server import Start, make_app  # noqa: E402
 
+REQUEST = "request"
+MEMORY_DISK = Path("/dev/shm")  # where nothing waits for a disk
 MOST = 3 << 30  # bytes that the process may have grown to before it is replaced
 
 
@@ -72,17 +85,42 @@ def resident(which: str) -> int:
     return int(words[0 if which == "size" else 1]) * resource.getpagesize()
 
 
-def go_on(kind: str, count: int, out: Path) -> None:
+def go_on_with_requests(count: int, out: Path) -> None:
+    """Send those requests to the explorer, in this process, that have not been sent."""
+    path = out / f"{REQUEST}.tsv"
+    done = read(path)
+    with (
+        tempfile.TemporaryDirectory() as place,
+        UncomputedSession() as session,
+        path.open("a") as file,
+    ):
+        app = make_app(session, Start(folder=Path(place)), token=TOKEN, host="127.0.0.1", port=PORT)
+        for seed in sorted(set(range(count)) - done.keys()):
+            began = time.process_time()
+            wrong = fault(app, request_case(seed)) or " ".join(session.wrong)
+            session.wrong.clear()
+            wrong = " ".join(wrong.split())
+            file.write(f"{seed}\t{time.process_time() - began:.3f}\t{wrong}\n")
+            file.flush()
+            if wrong:
+                print(f"{REQUEST} {seed}: {wrong}", file=sys.stderr, flush=True)
+
+
+def go_on(kind: str, count: int, out: Path, turn: Turn) -> None:
     """Try those cases below `count` that have not been tried."""
     path = out / f"{kind}.tsv"
     done = read(path)
+    place = MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else out
+    top = place / f"polinfer-malformed-{os.getpid()}"
     with path.open("a") as file:
         for seed in range(count):
             if seed in done:
                 continue
             with contextlib.redirect_stdout(io.StringIO()):  # the runs that are damaged are made at first
                 case = KINDS[kind](seed)
-            found = attempt(case, out / "case")
+            turn.take(kind, seed)
+            found = attempt(case, top / "above" / "case")
+            shutil.rmtree(top)  # some cases write beside their folder
             wrong = " ".join(found.wrong.split())
             file.write(f"{seed}\t{found.seconds:.3f}\t{wrong}\n")
             file.flush()
@@ -95,7 +133,7 @@ def go_on(kind: str, count: int, out: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--kinds", nargs="+", default=[*KINDS, REQUEST], choices=[*KINDS, REQUEST])
     parser.add_argument("--out", type=Path, default=Path("runs/malformed"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -103,10 +141,14 @@ def main() -> int:
     while count < given.count:
         count = min(max(2 * count, 100), given.count)
         for kind in given.kinds:
+            if kind == REQUEST:
+                go_on_with_requests(count, given.out.resolve())
+                continue
             with pytest.MonkeyPatch.context() as patch:
+                turn = make_cheap(patch)
                 if kind == "flag":
                     nothing_to_compute(patch)
-                go_on(kind, count, given.out.resolve())
+                go_on(kind, count, given.out.resolve(), turn)
     return tell(given.kinds, given.out)
 
 

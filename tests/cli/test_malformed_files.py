@@ -108,3 +108,33 @@ def test_files_of_random_bytes(
     path = tmp_path / f"table{suffix}"
     path.write_bytes(data)
     assert refused(capsys, "plan", str(path), "--method", "exact", "--json")
+
+
+@pytest.mark.parametrize("code", [0x110000, 0xFFFFFFFF, 0xD800], ids=["beyond letters", "all bits", "half"])
+@pytest.mark.parametrize("where", ["success", "state_names", "policy"])
+def test_a_text_in_an_array_that_is_no_text(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, code: int, where: str
+) -> None:
+    def spoil(names: list[str]) -> np.ndarray:
+        texts = np.array(names)
+        letters = texts.view(np.uint32)
+        letters[0] = code
+        return texts
+
+    arrays = {
+        "transitions": [[[0, 1], [0.5, 0.5]], [[0, 1], [0, 1]]],
+        "rewards": [[1, 2], [0, 0]],
+        "initial": [1, 0],
+        "absorbing": [False, True],
+        "horizon": 3,
+        "state_names": np.array(["near", "home"]),
+        "action_names": np.array(["walk", "run"]),
+    }
+    words = ["compare", str(tmp_path / "table.npz"), "--no-learned"]
+    if where == "policy":
+        np.save(tmp_path / "policy.npy", spoil(["walk", "walk"]))
+        words = ["certify", words[1], "--policy", str(tmp_path / "policy.npy")]
+    else:
+        arrays[where] = spoil(["near", "home"])
+    np.savez(tmp_path / "table.npz", **arrays)
+    assert refused(capsys, *words)

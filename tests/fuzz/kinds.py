@@ -105,7 +105,9 @@ def map_case(seed: int) -> Case:
     elif kind < 0.8:
         data = data.decode().encode(chance.choice(["utf-16", "utf-8-sig", "cp037"]))
     elif kind < 0.85:
-        data = ("S" + "." * chance.choice([2**11, 2**16, 2**20, 2**22])).encode()
+        length = chance.choice([2**11, 2**16, 2**20, 2**22])
+        # A corridor of 65,536 cells takes half a minute, which one in ten is enough for.
+        data = ("S" + "." * (2**12 if length == 2**16 and seed % 10 else length)).encode()
     words = ["compare", "gridworld", "--no-learned", "--map", f"{PLACE}/map.txt", "--limit", "1", "--json"]
     if chance.random() < 0.5:
         option = chance.choice(

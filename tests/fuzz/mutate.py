@@ -217,5 +217,7 @@ def mutate_file(chance: Random, name: str, content: bytes) -> bytes:
         (".npz", mutate_npz),
     ):
         if name.endswith(ending):
-            return mutate(chance, content)
+            # What was damaged before may be no such file any more.
+            with suppress(Exception):
+                return mutate(chance, content)
     return mutate_bytes(chance, content)

@@ -53,7 +53,7 @@ BASES: dict[tuple[str, str], list[Any]] = {
 """Every route with the bodies that it takes."""
 
 
-class _UncomputedSession(Session):
+class UncomputedSession(Session):
     """Makes the problem of a request, as the worker does first, and computes nothing."""
 
     def _start_worker(self) -> None:
@@ -73,13 +73,13 @@ class _UncomputedSession(Session):
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[_UncomputedSession]:
-    with _UncomputedSession() as made:
+def session() -> Iterator[UncomputedSession]:
+    with UncomputedSession() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def app(session: _UncomputedSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def app(session: UncomputedSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
     start = Start(folder=tmp_path_factory.mktemp("started"))
     return make_app(session, start, token=TOKEN, host="127.0.0.1", port=PORT)
 
@@ -152,7 +152,7 @@ def _fault_of(answer: Answer) -> str | None:
     return None if 0 < len(sentence) < 1000 else f"a sentence of {len(sentence)} letters: {sentence[:200]!r}"
 
 
-def run_requests(app: Any, session: _UncomputedSession, count: int) -> None:
+def run_requests(app: Any, session: UncomputedSession, count: int) -> None:
     wrong = {}
     for seed in range(count):
         request = request_case(seed)
@@ -174,12 +174,12 @@ def test_every_route_is_among_the_cases(app: Any) -> None:
     assert routes == set(BASES)
 
 
-def test_malformed_requests(app: Any, session: _UncomputedSession) -> None:
+def test_malformed_requests(app: Any, session: UncomputedSession) -> None:
     run_requests(app, session, FAST)
 
 
 @pytest.mark.slow
-def test_ten_thousand_malformed_requests(app: Any, session: _UncomputedSession) -> None:
+def test_ten_thousand_malformed_requests(app: Any, session: UncomputedSession) -> None:
     run_requests(app, session, SLOW)
 
 
@@ -189,3 +189,19 @@ def test_what_cannot_be_sent_by_a_page_is_refused_in_a_sentence(app: Any) -> Non
         answer = call(app, method, path, own)
         assert answer.status in (404, 405)
         assert json.loads(answer.body)["error"].startswith("there is no")
+
+
+def test_a_long_name_in_a_table_is_not_quoted_whole(app: Any) -> None:
+    own = {
+        "host": f"127.0.0.1:{PORT}",
+        "cookie": f"polinfer-{PORT}={TOKEN}",
+        "content-type": "application/json",
+    }
+    for table in (
+        {**DENSE, "a" * 5000: 1},
+        {**DENSE, "horizon": "3" * 5000},
+        {**SPARSE, "initial": "b" * 5000},
+    ):
+        answer = call(app, "POST", "/api/tables", own, dump(table))
+        assert answer.status == 422
+        assert len(answer.json()["error"]) < 1000

@@ -102,7 +102,7 @@ def test_training_compiles_once() -> None:
     for seed in (0, 3):
         polinfer.infer(LOOP, "svi", sweeps=250, seed=seed)
     assert make_trainer.cache_info().misses == 1
-    trainer = make_trainer(LOOP, polinfer.SviConfig(sweeps=250).training(), True)
+    trainer = make_trainer(LOOP, polinfer.SviConfig(sweeps=250).training(), True, False)
     assert trainer.run.__wrapped__._cache_size() == 1  # type: ignore[attr-defined]
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import polinfer
+from polinfer.core import files
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import read_regular
+from polinfer.core.files import read_arrays, read_regular, write_arrays
 from polinfer.core.strict_json import parse_json
 from polinfer.problems.domains.gridworld import parse_map
 from polinfer.problems.tabular.files import load_table, table_from_mapping
@@ -159,3 +160,26 @@ def test_a_prior_from_a_run_on_another_problem_is_refused(tmp_path: Path) -> Non
         polinfer.with_terms(two, prior=str(tmp_path / "three"))
     with pytest.raises(PolinferError, match="run on another problem"):
         polinfer.with_terms(polinfer.make("blackjack"), prior=str(tmp_path / "grid"))
+
+
+@pytest.mark.parametrize("damage", ["longer", "empty", "wild"])
+def test_gigabytes_of_nothing_behind_arrays_are_not_read(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "policy.safetensors"
+    write_arrays(path, {"policy": np.ones(3)})
+    if damage == "empty":
+        path.write_bytes(b"")
+    if damage == "wild":
+        path.write_bytes((2**62).to_bytes(8, "little"))
+    os.truncate(path, 1 << 32)
+    monkeypatch.setattr(files, "read_regular", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(PolinferError, match="its header tells of another length"):
+        read_arrays(path)
+
+
+def test_arrays_of_any_length_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "policy.safetensors"
+    write_arrays(path, {"policy": np.ones(3), "none": np.ones(0)})
+    monkeypatch.setattr(files, "_LARGE", path.stat().st_size)
+    assert set(read_arrays(path)) == {"policy", "none"}

@@ -16,11 +16,9 @@ from rich.table import Table
 
 from polinfer.cli.output import drop_output, print_anywhere, remarks, tables
 from polinfer.core.compiled_cache import keep_compiled_programs
-from polinfer.core.errors import PolinferError, shorten, suggest
+from polinfer.core.errors import LONGEST_COMPLAINT, PolinferError, shorten, suggest
 from polinfer.core.limits import limits_lifted
 from polinfer.runs.lock import release_all
-
-_LONGEST = 900  # letters of a complaint
 
 _MAKE_ROOM = "; make room, then run it again (a method that resumes goes on with --resume)"
 _REMEDIES = {
@@ -124,7 +122,7 @@ def _keep_compiled_programs() -> None:
 
 def _complain(sentence: str) -> None:
     """Print one line, whatever a file or a word on the command line brought into it."""
-    said = shorten(sentence, _LONGEST)
+    said = shorten(sentence, LONGEST_COMPLAINT)
     # Where even that cannot be written (2> /dev/full) the exit code has to say it.
     with contextlib.suppress(OSError):
         remarks().print(f"polinfer: {said}", style="red", markup=False, soft_wrap=True)

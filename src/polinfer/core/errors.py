@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+LONGEST_COMPLAINT = 900
+"""Letters of what is said at once, in a terminal or on a page, whatever a file brought into it."""
 _LONGEST, _COMPARED = 100, 10_000  # letters of a word, and names, that a suggestion is looked for in
 
 

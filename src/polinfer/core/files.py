@@ -29,6 +29,7 @@ MOST_TEXT = 1 << 30
 """Bytes of a text that is read; a file may claim, and be, any size without having a block on the disk."""
 MOST_ARRAYS = 1 << 33
 """Bytes of a file of arrays that is read."""
+_LARGE = 1 << 26  # bytes, above which a file of arrays is looked at before it is read
 PART = ".part"
 """Ends the names of files that are being written."""
 
@@ -178,6 +179,7 @@ def read_arrays(path: str | Path, owner: str = "", *, unowned: bool = True) -> A
     any, as earlier versions wrote them, is read where `unowned` ones are.
     """
     path = Path(path)
+    check_length(path)
     content = read_regular(path, inside=True, most=MOST_ARRAYS)
     try:
         arrays = dict(safetensors.numpy.load(content))
@@ -194,6 +196,22 @@ def read_arrays(path: str | Path, owner: str = "", *, unowned: bool = True) -> A
         whose = ", or it was written by another run" if owner else ""
         raise PolinferError(f"{path}: damaged: its contents are not what was written{whose}")
     return arrays
+
+
+def check_length(path: Path) -> None:
+    """Refuse a large file whose header tells of less or more, before gigabytes of it are read."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size < _LARGE:
+        return
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(size, _LARGE)))
+        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+        whole = 8 + size + max(ends, default=0) == path.stat().st_size
+    except Exception:  # a header may hold anything
+        whole = False
+    if not whole:
+        raise PolinferError(f"{path}: damaged or not a safetensors file (its header tells of another length)")
 
 
 def _owned(path: Path, owner: str) -> str:

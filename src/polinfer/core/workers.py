@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,9 +16,9 @@ from joblib.externals.loky import process_executor  # type: ignore[import-untype
 
 from polinfer.core.errors import PolinferError
 from polinfer.core.threads import cores_shared_by
+from polinfer_command import end_with
 
 _GROWTH = int(2e9)  # bytes of compiled programs that a worker may gather
-_LOOK = 0.5  # seconds between looks at whether the owner is there
 _elsewhere: ContextVar[bool] = ContextVar("elsewhere", default=False)  # the workers are those of a cluster
 
 WorkerDiedError: type[Exception] = process_executor.TerminatedWorkerError
@@ -34,8 +31,9 @@ def workers(jobs: int = 1, cluster: str | None = None) -> Iterator[None]:
     if cluster is None:
         if jobs > 1:
             _check_processes()
-        # A worker watches its owner from its first moment on: it may never come to a task.
-        own: dict[str, Any] = {"backend": "loky", "initializer": _end_with, "initargs": (os.getpid(),)}
+        # A worker watches its owner from its first moment on: it may never come to a task.  What does that
+        # is no part of the package, which takes seconds to load, and longer on a busy machine.
+        own: dict[str, Any] = {"backend": "loky", "initializer": end_with, "initargs": (os.getpid(),)}
         with joblib.parallel_config(n_jobs=jobs, **(own if jobs > 1 else {})), cores_shared_by(jobs):
             yield
         return
@@ -84,18 +82,5 @@ def _in_worker(task: Callable[..., Any], arguments: tuple[Any, ...], owner: int 
     """
     process_executor._MAX_MEMORY_LEAK_SIZE = _GROWTH
     if owner is not None:
-        _end_with(owner)
+        end_with(owner)
     return task(*arguments)
-
-
-@cache
-def _end_with(owner: int) -> None:
-    """End this process soon after the one that it works for is gone, even in the middle of a computation."""
-
-    def watch() -> None:
-        while os.getppid() == owner:
-            time.sleep(_LOOK)
-        os._exit(1)
-
-    if owner != os.getpid():
-        threading.Thread(target=watch, daemon=True).start()

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import LONGEST_COMPLAINT, PolinferError, shorten
 from polinfer.explore.limits import PRESETS, SETTINGS, check_problem, check_request, known_names, read_upload
 from polinfer.explore.records import (
     MAX_HORIZON,
@@ -116,7 +116,7 @@ def make_app(session: Session, start: Start, *, token: str, host: str, port: int
                 answer: Response = await handler(request)
                 return answer
             except PolinferError as error:
-                return reply(Refusal(str(error)), 422)
+                return reply(Refusal(shorten(str(error), LONGEST_COMPLAINT)), 422)
 
         return handle
 

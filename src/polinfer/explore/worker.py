@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import msgspec
 
-from polinfer.core.errors import PolinferError
+from polinfer.core.errors import LONGEST_COMPLAINT, PolinferError, shorten
 from polinfer.core.progress import Report
 from polinfer.explore import answers, questions
 from polinfer.explore.limits import make_problem
@@ -106,11 +106,12 @@ def _answer(solver: Solver, task: Task, pipe: Connection, latest_cancelled: Any)
     except CancelledError:
         return Message(task.number, cancelled=True)
     except PolinferError as error:
-        return Message(task.number, error=str(error))
+        return Message(task.number, error=shorten(str(error), LONGEST_COMPLAINT))
     except OSError as error:
         return Message(task.number, error=f"{error.strerror or error}")
     except Exception as error:  # A bug must not end the session.
-        return Message(task.number, error=f"this failed unexpectedly ({type(error).__name__}: {error})")
+        said = shorten(f"{type(error).__name__}: {error}", LONGEST_COMPLAINT)
+        return Message(task.number, error=f"this failed unexpectedly ({said})")
 
 
 Tell = Callable[..., None]

@@ -48,14 +48,16 @@ def fit(
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
     start: NDArray[Any] | None = None,
+    double: bool = False,
 ) -> Fitted:
     """Train each seed, from the policy `start` ``[S, A]`` of a table or from the uniform one.
 
-    A run that is resumed ends as if it had not stopped.
+    A run that is resumed ends as if it had not stopped.  Rewards are added up in single precision, or in
+    `double`; proposals are always in single.
     """
     # Single precision, even in a program that has switched JAX to double.
-    with jax.enable_x64(False):
-        trainer = trainer_for(mdp, config)
+    with jax.enable_x64(double):
+        trainer = trainer_for(mdp, config, double)
         done, state = 0, trainer.init(range(seed, seed + seeds), start)
         trace = Trace.empty("sweeps", COLUMNS, seeds)
         saved = checkpoint.read() if checkpoint is not None else None
@@ -122,12 +124,12 @@ def initial_proposal(mdp: Problem, config: TrainConfig, seed: int, seeds: int) -
         return trainer_for(mdp, config).init(range(seed, seed + seeds)).proposal
 
 
-def trainer_for(mdp: Problem, config: TrainConfig) -> Trainer:
+def trainer_for(mdp: Problem, config: TrainConfig, double: bool = False) -> Trainer:
     """Return the compiled functions that train `config` on `mdp`."""
     if not isinstance(mdp, MDP):
         return make_host_trainer(mdp, config)
     chosen = choose_representation(mdp, config)
-    return make_trainer(chosen.mdp, config, chosen.by_table)
+    return make_trainer(chosen.mdp, config, chosen.by_table, double)
 
 
 def _note(trace: Trace) -> str:

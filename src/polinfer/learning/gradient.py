@@ -40,7 +40,7 @@ def make_gradient(mdp: MDP, config: TrainConfig, by_table: bool) -> Gradient:
             baseline = jnp.broadcast_to(running if config.baseline == "running" else 0.0, to_go.shape)
         blended = _RUNNING_MEMORY * running + (1 - _RUNNING_MEMORY) * to_go.mean(axis=0)
         coefficients = jax.vmap(vsmc_coefficients)(sweeps, baseline)
-        return gradient_of(proposal, sweeps, coefficients, completed=False), blended
+        return gradient_of(proposal, sweeps, coefficients, completed=False), blended.astype(running.dtype)
 
     def gradient(proposal: Proposal, sweeps: Sweep, running: Array) -> tuple[Proposal, Array]:
         if config.objective == "surrogate":
@@ -56,6 +56,7 @@ def make_gradient(mdp: MDP, config: TrainConfig, by_table: bool) -> Gradient:
 
         With `completed`, on a table, policies that never came to a state add their uniform share.
         """
+        coefficients = coefficients.astype(jnp.float32)  # as the proposal, whatever rewards are added up in
         if by_table:
             assert isinstance(mdp, TabularMDP)
             weight = jnp.zeros((mdp.num_states, mdp.num_actions), jnp.float32)

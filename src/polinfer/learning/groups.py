@@ -17,6 +17,7 @@ from polinfer.core.threads import thread_limit
 
 _SPLIT = 8  # seeds, from which on they are trained in two groups
 _GROUPS = 2
+_CONFIG: Any = jax.config
 
 Run = Callable[[Any, Array, Array], tuple[Any, Any]]
 """From a state, every leaf with a leading seed axis, and two numbers to a state and metrics."""
@@ -36,7 +37,7 @@ def run_in_groups(run: Any) -> Run:
         if seeds < _SPLIT:
             found: tuple[Any, Any] = run(state, first, last)
             return found
-        members = _members(seeds)
+        members, double = _members(seeds), bool(_CONFIG.jax_enable_x64)
         host = jax.tree.map(np.asarray, state)
         # NumPy divides and joins: operations one by one would each be compiled.
         parts = [jax.tree.map(lambda leaf, own=own: jnp.array(leaf[own]), host) for own in members]
@@ -47,7 +48,7 @@ def run_in_groups(run: Any) -> Run:
 
         def advance(part: Any) -> Any:
             # The precision in force is a thread's own.
-            with jax.enable_x64(False):
+            with jax.enable_x64(double):
                 found = programs[size](part, first, last)
                 jax.tree.leaves(found)[0].block_until_ready()
                 return found

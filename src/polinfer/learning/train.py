@@ -65,8 +65,12 @@ class Trainer(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool) -> Trainer:
-    """Compile training of `config` on `mdp`; equal arguments share one compilation."""
+def make_trainer(mdp: MDP, config: TrainConfig, by_table: bool, double: bool = False) -> Trainer:
+    """Compile training of `config` on `mdp`; equal arguments share one compilation.
+
+    `double` is the precision in force: what is prepared for one is not used for the other.
+    """
+    del double
     learning = make_learning(mdp, config, by_table)
     weigh = make_weigher(_table_for_weights(mdp)) if config.weights == "exact" else None
 
@@ -176,7 +180,7 @@ class Sums(NamedTuple):
 def empty_sums(proposal: Proposal) -> Sums:
     """Return the sums of no update."""
     size = sum(leaf.size for leaf in jax.tree.leaves(proposal))
-    zero = jnp.zeros((), jnp.float32)
+    zero = jnp.zeros(())  # as precise as the weights that are added up
     return Sums(zero, zero, zero, jnp.zeros(size), jnp.zeros(size), jnp.asarray(True))
 
 
@@ -184,7 +188,7 @@ def metrics_of(sums: Sums, count: Array, particles: int) -> ChunkMetrics:
     """Return the averages over `count` updates."""
     mean = sums.gradient / count
     variance = jnp.maximum(sums.squared / count - mean**2, 0.0)
-    return ChunkMetrics(
+    found = ChunkMetrics(
         log_evidence=sums.log_evidence / count,
         ess=sums.ess / count,
         gradient_norm=jnp.linalg.norm(mean),
@@ -192,6 +196,10 @@ def metrics_of(sums: Sums, count: Array, particles: int) -> ChunkMetrics:
         unique_ancestors=sums.ancestors / count / particles,
         finite=sums.finite,
     )
+    single: ChunkMetrics = jax.tree.map(
+        lambda leaf: leaf if leaf.dtype == jnp.bool_ else leaf.astype(jnp.float32), found
+    )
+    return single
 
 
 def make_proposal(seed: int, mdp: MDP, config: TrainConfig, start: NDArray[Any] | None = None) -> Proposal:

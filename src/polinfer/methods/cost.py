@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polinfer.core.errors import PolinferError
 from polinfer.core.limits import DAY, check_bytes, check_seconds
 from polinfer.core.protocol import MDP
 from polinfer.exact.bounds import known_policies
@@ -73,17 +72,6 @@ def needs_double(table: TabularMDP) -> bool:
 def _loss(table: TabularMDP) -> float:
     largest = float(np.abs((table.probability * table.reward).sum(axis=-1)).max(initial=0.0))
     return 0.0 if largest * table.horizon < _SAFE else precision_loss(table)
-
-
-def check_precision(problem: Problem) -> None:
-    """Refuse exact weights in training, which has single precision, where that would change the posterior."""
-    table = table_of(problem) if isinstance(problem, MDP) else None
-    if table is not None and needs_double(table):
-        raise PolinferError(
-            f"over {table.horizon:,} steps single precision changes log weights by {_loss(table):.2g}; use "
-            "--method tempered or particles, which compute in double precision there, or a smaller "
-            "--reward-scale or --horizon"
-        )
 
 
 def precision_loss(table: TabularMDP, neighbours: int = 63) -> float:

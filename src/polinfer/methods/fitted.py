@@ -9,11 +9,12 @@ import numpy as np
 
 from polinfer.core.errors import check_at_least
 from polinfer.core.progress import Progress
+from polinfer.core.protocol import MDP
 from polinfer.exact.solution import Floats
 from polinfer.learning.config import TrainConfig
 from polinfer.learning.fit import check_request, fit
 from polinfer.methods.base import Method, Needs
-from polinfer.methods.cost import check_network, check_sweeps
+from polinfer.methods.cost import check_network, check_sweeps, needs_double
 from polinfer.methods.particles import estimand_of_worlds
 from polinfer.posterior.checkpoint import Checkpoint
 from polinfer.posterior.config import MethodConfig
@@ -22,6 +23,7 @@ from polinfer.posterior.estimand import PAPER, Estimand, Target
 from polinfer.posterior.evidence import EvidenceBounds, bound_by_sweeps
 from polinfer.posterior.posterior import Posterior
 from polinfer.problems.registry import Problem
+from polinfer.problems.tables import table_of
 from polinfer.problems.tabular.table import TabularMDP
 from polinfer.smc.config import SweepConfig
 
@@ -88,6 +90,7 @@ class FittedMethod(Method[F]):
             progress=progress,
             checkpoint=checkpoint,
             start=self.start(problem, config),
+            double=_in_double(problem),
         )
         return Posterior(problem, found.view, config, found.proposal, seeds, seed, found.trace)
 
@@ -116,6 +119,7 @@ class FittedMethod(Method[F]):
             exact_weights=training.weights == "exact",
             sweeps=sweeps,
             seed=seed,
+            double=_in_double(posterior.view),
         )
 
     def diagnose(self, posterior: Posterior) -> list[Diagnostic]:
@@ -141,6 +145,12 @@ class FittedMethod(Method[F]):
                 fact("no-table", "Without a table it is not known how far the policy left the uniform one.")
             )
         return found
+
+
+def _in_double(problem: Problem) -> bool:
+    """Return whether weights need double precision; known where there is a table."""
+    table = table_of(problem) if isinstance(problem, MDP) else None
+    return table is not None and needs_double(table)
 
 
 def _of_length(posterior: Posterior, training: TrainConfig) -> list[Diagnostic]:

@@ -11,7 +11,6 @@ from polinfer.core.protocol import MDP
 from polinfer.exact.solution import Floats
 from polinfer.learning.config import BaselineFields, OptimiserFields, TrainConfig
 from polinfer.methods.base import need_table
-from polinfer.methods.cost import check_precision
 from polinfer.methods.fitted import FittedConfig, FittedMethod, training_of
 from polinfer.problems.registry import Problem
 from polinfer.problems.tables import table_of
@@ -98,8 +97,6 @@ class Wake(FittedMethod[WakeConfig]):
         if config.initial == "soft" and not (isinstance(problem, MDP) and table_of(problem) is not None):
             soft = "initial 'soft' needs a problem that fits a table; leave it out"
             raise PolinferError(NEEDS_TABLE if config.weights == "exact" else soft)
-        if config.weights == "exact":
-            check_precision(problem)
 
     def start(self, problem: Problem, config: WakeConfig) -> Floats | None:
         """Return the soft start where it was asked for, else the prior where there is one on a table."""

@@ -17,7 +17,15 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError
-from polinfer.core.files import MOST_ARRAYS, Arrays, read_record, read_regular, write_atomically, write_json
+from polinfer.core.files import (
+    MOST_ARRAYS,
+    Arrays,
+    check_length,
+    read_record,
+    read_regular,
+    write_atomically,
+    write_json,
+)
 from polinfer.reproduce.unit import Unit
 
 UNITS, TIMES, SCRATCH = "units", "times", "scratch"
@@ -108,6 +116,7 @@ def pack(described: dict[str, Any], outcome: Outcome) -> bytes:
 def read_outcome(path: Path, described: dict[str, Any]) -> Outcome | None:
     """Read a unit's file; None where it is missing, damaged, or of another unit."""
     try:
+        check_length(path)
         content = read_regular(path, inside=True, most=MOST_ARRAYS)
         size = int.from_bytes(content[:8], "little")
         head = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][_NAME])

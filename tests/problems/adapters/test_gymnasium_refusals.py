@@ -45,6 +45,14 @@ POLE = "gym:CartPole-v1"
             r"has no option 'is_slipery' \(did you mean 'is_slippery'\?\)",
         ),
         ("gym:FrozenLake-v1", {"horzion": 1}, r"has no option 'horzion' \(did you mean 'horizon'\?\)"),
+        (
+            "gym:FrozenLake-v1",
+            {"is_slippery": "no"},
+            "is_slippery of gym:FrozenLake-v1 takes true or false, got 'no'",
+        ),
+        ("gym:FrozenLake-v1", {"gym_kwargs": {"is_slippery": 2}}, "is_slippery .*takes true or false, got 2"),
+        ("gym:Blackjack-v1", {"horizon": 5, "natural": [1]}, r"natural .*takes true or false, got \[1\]"),
+        ("gym:Blackjack-v1", {"horizon": 5, "sab": 1e39}, r"sab .*takes true or false, got 1e\+39"),
         ("gym:FrozenLake-v1", {"map_name": "5x5"}, r"cannot be made \(KeyError: '5x5'\)"),
         ("gym:Pendulum-v1", {}, "Pendulum-v1 has the action space Box.* not finitely many; .*a Discrete"),
         (POLE, {}, "CartPole-v1 observes Box.*--bins .*edges=.*abstraction="),
@@ -152,6 +160,16 @@ def test_an_environment_without_a_space_is_refused_by_its_name(what):
         setattr(bare, space, spaces.Discrete(2))
     with pytest.raises(DomainError, match=f"Bare has no {what}"):
         polinfer.from_gymnasium(bare, horizon=2)
+
+
+@pytest.mark.filterwarnings("ignore:.*The environment is being initialised with render_mode")
+def test_a_mode_that_an_environment_does_not_have_is_refused():
+    with pytest.raises(
+        DomainError, match=r"render_mode of gym:FrozenLake-v1 takes one of human, .*, got 'x'"
+    ):
+        polinfer.make("gym:FrozenLake-v1", render_mode="x")
+    for switch in (True, 0, 1, np.True_):
+        polinfer.make("gym:FrozenLake-v1", is_slippery=switch)
 
 
 def test_without_gymnasium_there_is_a_sentence(monkeypatch):

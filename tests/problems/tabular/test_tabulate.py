@@ -1,5 +1,7 @@
 """`tabulate`: the table of a simulator is the one that a pencil gives."""
 
+import sys
+import time
 from typing import NamedTuple
 
 import jax
@@ -10,7 +12,7 @@ from jax import Array
 
 import polinfer
 from polinfer import TabularMDP, tabulate
-from polinfer.core.errors import PolinferError, TooLargeError
+from polinfer.core.errors import CostError, PolinferError, TooLargeError
 from polinfer.core.protocol import Ending, Outcomes, Starts, Transition, sample_outcome, sample_start
 
 from .table_cases import assert_valid, dense
@@ -159,6 +161,19 @@ def test_starts_are_equally_likely_and_come_first():
     assert not table.initial[3:].any()
 
 
+def test_a_corridor_that_would_take_minutes_is_refused_early(monkeypatch):
+    corridor = polinfer.make("gridworld", map="S" + "." * 2**17, horizon=2)
+    monkeypatch.setattr(sys.modules["polinfer.problems.tabular.tabulate"], "_CERTAIN", 100)
+    began = time.process_time()
+    with pytest.raises(
+        CostError, match="131,073 states that are found 1 at a time would take about 2 minutes"
+    ):
+        polinfer.tabulate(corridor)
+    assert time.process_time() - began < 20
+    short = polinfer.make("gridworld", map="S" + "." * 300, horizon=2)
+    assert polinfer.tabulate(short).num_states == 301
+
+
 def test_what_walls_enclose_is_left_out():
     table = tabulate(polinfer.make("gridworld", map="S.#.\n.G#R"))
     assert table.num_states == 4
@@ -170,7 +185,9 @@ def test_what_walls_enclose_is_left_out():
 def test_the_limit_is_the_largest_number_of_states():
     mdp = polinfer.make("gridworld/flat")
     assert tabulate(mdp, limit=16).num_states == 16
-    with pytest.raises(TooLargeError, match=r"more than 15 states: 16 found after expanding \d+"):
+    with pytest.raises(
+        TooLargeError, match=r"more than 15 states \(at most 16\): 16 found after expanding \d+"
+    ):
         tabulate(mdp, limit=15)
 
 
@@ -178,7 +195,8 @@ def test_beyond_the_limit_the_counts_are_told():
     open_plan = "S" + "." * 59
     mdp = polinfer.make("gridworld", map="\n".join([open_plan] + ["." * 60] * 59))
     with pytest.raises(
-        TooLargeError, match=r"more than 1,000 states: 1,\d\d\d found after expanding [\d,]+;.*limit"
+        TooLargeError,
+        match=r"more than 1,000 states \(at most 3,600\): 1,\d\d\d found after expanding [\d,]+;.*limit",
     ):
         tabulate(mdp, limit=1000)
 

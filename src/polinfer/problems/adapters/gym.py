@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from polinfer.core.errors import DomainError, check_finite, suggest
+import numpy as np
+
+from polinfer.core.errors import DomainError, check_finite, is_whole, shorten, suggest
 from polinfer.problems.adapters.convert import StateOptions, convert
 from polinfer.problems.adapters.functional import FunctionalMDP
 from polinfer.problems.adapters.snapshots import SnapshotSimulator
@@ -161,7 +163,7 @@ def _make(address: str, options: dict[str, Any]) -> Any:
     try:
         # The checker looks for mistakes of whoever writes an environment, and warns whoever plans in it.
         with importing_here():
-            return gymnasium.make(address, **{"disable_env_checker": True, **options})
+            made = gymnasium.make(address, **{"disable_env_checker": True, **options})
     except gymnasium.error.DependencyNotInstalled as error:
         raise DomainError(f"gym:{address} needs a package that is not installed: {_line(error)}") from error
     except gymnasium.error.UnregisteredEnv as error:
@@ -182,6 +184,25 @@ def _make(address: str, options: dict[str, Any]) -> Any:
             f"gym:{address} has no option {unknown[1]!r}{suggest(unknown[1], known)}; "
             f"it has {', '.join(known)}"
         ) from error
+    _check_values(gymnasium, address, options, made)
+    return made
+
+
+def _check_values(gymnasium: Any, address: str, options: Mapping[str, Any], made: Any) -> None:
+    """Refuse what an environment takes and does not mean: it asks no more than whether a value is empty."""
+    for parameter in _parameters(gymnasium, address):
+        value = options.get(parameter.name, False)
+        means = isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1))
+        if isinstance(parameter.default, bool) and not means:
+            raise DomainError(
+                f"option {parameter.name} of gym:{address} takes true or false, got {shorten(repr(value))}"
+            )
+    mode, modes = options.get("render_mode"), (getattr(made, "metadata", None) or {}).get("render_modes")
+    if mode is not None and modes and mode not in modes:
+        raise DomainError(
+            f"option render_mode of gym:{address} takes one of {', '.join(map(str, modes))}, got "
+            f"{shorten(repr(mode))}"
+        )
 
 
 def _import_kin(address: str) -> None:
@@ -196,6 +217,11 @@ def _import_kin(address: str) -> None:
 
 
 def _environment_options(gymnasium: Any, address: str) -> list[str]:
+    return [parameter.name for parameter in _parameters(gymnasium, address)]
+
+
+def _parameters(gymnasium: Any, address: str) -> list[inspect.Parameter]:
+    """Return the parameters of what makes an environment; none where they cannot be told."""
     name, known = address.rpartition(":")[2], gymnasium.registry
     if name not in known:  # without a version, which is the newest one's
         versions = [one for one in known.values() if one.id.rpartition("-v")[0] == name]
@@ -207,7 +233,7 @@ def _environment_options(gymnasium: Any, address: str) -> list[str]:
         if isinstance(creator, str):
             creator = gymnasium.envs.registration.load_env_creator(creator)
         found = inspect.signature(creator).parameters.values()
-        return [p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [p for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return []
 
 

@@ -103,6 +103,11 @@ class GridWorld:
         return len(ACTIONS)
 
     @property
+    def num_states_bound(self) -> int:
+        """The number of cells that are no wall."""
+        return int((self.letters != "#").sum())
+
+    @property
     def action_names(self) -> tuple[str, ...]:
         """The directions."""
         return ACTIONS

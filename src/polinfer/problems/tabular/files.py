@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
@@ -77,7 +78,8 @@ def table_from_mapping(contents: Mapping[str, Any]) -> TabularMDP:
     known = (*_DENSE, *_SPARSE, *_REQUIRED, *_OPTIONAL, *_ENDINGS, *_ORIGIN, *_DRAWN, _OBSERVED, _KEYS)
     for name in contents:
         if name not in known:
-            raise TableError(f"unknown name {name!r}{suggest(name, known)}; known are {', '.join(known)}")
+            said = f"unknown name {shorten(repr(name))}{suggest(name, known)}"
+            raise TableError(f"{said}; known are {', '.join(known)}")
     for name in _REQUIRED:
         if name not in contents:
             raise TableError(f"{name!r} is missing")
@@ -186,7 +188,16 @@ def _read_npz(path: Path) -> dict[str, Any]:
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array, not an archive of named arrays")
         with loaded as archive:
-            return {name: archive[name] for name in archive.files}
+            return {name: check_text(archive[name]) for name in archive.files}
+
+
+def check_text(array: Any) -> Any:
+    """Return an array of a file; refuse texts with letters that do not exist, on which Python fails."""
+    if isinstance(array, np.ndarray) and array.dtype.kind == "U":
+        letters = np.frombuffer(array.astype(array.dtype.newbyteorder("=")).tobytes(), np.uint32)
+        if ((letters > sys.maxunicode) | ((letters >= 0xD800) & (letters < 0xE000))).any():
+            raise ValueError("an array of texts holds letters that do not exist")
+    return array
 
 
 def check_archive(content: bytes, path: Path) -> None:

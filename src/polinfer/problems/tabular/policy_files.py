@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from polinfer.core.errors import PolinferError, TableError, is_number, shorten
 from polinfer.core.files import MOST_ARRAYS, read_regular
 from polinfer.core.strict_json import parse_json
-from polinfer.problems.tabular.files import check_archive
+from polinfer.problems.tabular.files import check_archive, check_text
 from polinfer.problems.tabular.rows import numbered, resolve_index
 from polinfer.problems.tabular.table import TabularMDP
 
@@ -154,12 +154,12 @@ def _read_array(path: Path) -> Any:
     with io.BytesIO(content) as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
-            return loaded
+            return check_text(loaded)
         with loaded as archive:
             names = archive.files
             if len(names) != 1 and "policy" not in names:
                 raise TableError(f"holds {len(names)} arrays and none is named 'policy'")
-            return archive[names[0] if len(names) == 1 else "policy"]
+            return check_text(archive[names[0] if len(names) == 1 else "policy"])
 
 
 def _read_json(path: Path) -> Any:

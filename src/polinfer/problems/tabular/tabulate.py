@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.core.errors import PolinferError, TooLargeError
-from polinfer.core.limits import check_bytes
+from polinfer.core.limits import MINUTE, check_bytes, check_seconds
 from polinfer.core.progress import Progress
 from polinfer.core.protocol import (
     EnumerableMDP,
@@ -32,6 +32,8 @@ from polinfer.problems.tabular.table import TabularMDP
 DEFAULT_LIMIT = 200_000
 _CHUNK = 1024
 _SMALL_CHUNK = 32
+_SECONDS_A_BATCH = 1e-3  # where few states are found at once, as in a corridor
+_CERTAIN = 10_000  # batches, after which it is clear how many are found at once
 
 
 def tabulate(
@@ -129,8 +131,12 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
     terminal: dict[int, bool] = {}
     left: set[int] = set()
     parts: list[OutcomeRows] = []
-    done = 0
+    bound = getattr(mdp, "num_states_bound", None)
+    done = batches = 0
     while done < len(known):
+        batches += 1
+        if batches >= _CERTAIN:
+            _check_batches(batches, done, min(bound or 0, limit))
         batch = np.arange(done, min(done + _CHUNK, len(known)))
         batch = batch[[not terminal.get(int(i), False) for i in batch]]
         done = min(done + _CHUNK, len(known))
@@ -166,13 +172,23 @@ def _search(mdp: EnumerableMDP, limit: int) -> TabularMDP:
             )
         )
         if len(known) > limit:
-            bound = getattr(mdp, "num_states_bound", None)
             at_most = f" (at most {bound:,})" if bound else ""
             raise TooLargeError(
                 f"more than {limit:,} states{at_most}: {len(known):,} found after expanding {done:,}; "
                 "raise the limit, or use a method that needs no table"
             )
     return _assemble(mdp, known, parts, terminal, start_index, np.asarray(first.probability, np.float64))
+
+
+def _check_batches(batches: int, done: int, bound: int) -> None:
+    """Refuse to go on where states are found one by one and there are very many of them."""
+    expected = batches * max(1.0, bound / done)
+    check_seconds(
+        f"a table of {max(bound, done):,} states that are found {done / batches:.0f} at a time",
+        expected * _SECONDS_A_BATCH,
+        "choose a problem with shorter ways",
+        MINUTE,
+    )
 
 
 def _assemble(
