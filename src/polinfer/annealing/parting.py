@@ -80,7 +80,7 @@ def missed_way(annealer: Annealer, state: State) -> Parting | None:
 def _scout(annealer: Annealer) -> Estimate | None:
     """Return what one short round finds that starts around all ways; None where it was stopped."""
     islands = annealer.config.islands
-    # Where that is felt, half of them: groups of islands keep their size, so that compiled programs are shared.
+    # Half of them where it is felt; groups of islands keep their size, so that compiled programs are shared.
     few = islands // 2 if islands % 4 == 0 and annealer.effort.hurried else islands
     config = replace(annealer.config, start="known", islands=few)
     seed = annealer.seed + _SCOUT_SEED
