@@ -124,20 +124,32 @@ def test_another_mode_around_the_best_policies_known_is_no_trust(
     assert judged(answer).verdict is Verdict.TRUST
 
 
-@pytest.mark.parametrize("parts", [True, False])
+@pytest.mark.parametrize(
+    ("parts", "short", "verdict"),
+    [(True, 0, Verdict.TRUST), (False, 0, Verdict.CARE), (True, 3, Verdict.CARE)],
+)
 def test_a_start_that_leans_to_one_of_two_ways_is_asked_for_each_of_them(
-    answer: Posterior, elsewhere: Posterior, monkeypatch: pytest.MonkeyPatch, parts: bool
+    answer: Posterior,
+    elsewhere: Posterior,
+    monkeypatch: pytest.MonkeyPatch,
+    parts: bool,
+    short: float,
+    verdict: Verdict,
 ) -> None:
+    """Where they are what the two runs disagree about; one that fell short says nothing against the first."""
     assert answer.policies is not None
     assert elsewhere.policies is not None
     below = answer.policies.log_evidence - elsewhere.policies.log_evidence
 
     def run(_: object, config: Any, **__: object) -> Posterior:
-        return stuck(elsewhere, -below) if config.start == "known" and config.split == "auto" else answer
+        if config.start == "known" and config.split == "auto":
+            return stuck(elsewhere, -below)
+        return stuck(answer, short if config.start == "known" else 0)
 
     monkeypatch.setattr(another_run, "infer", run)
-    monkeypatch.setattr(another_run, "ways_part", lambda *_: parts)
-    assert judged(answer).verdict is (Verdict.TRUST if parts else Verdict.CARE)
+    states = np.flatnonzero(TABLE.initial) if parts else np.zeros(0, int)
+    monkeypatch.setattr(another_run, "states_where_ways_part", lambda *_: states)
+    assert judged(answer).verdict is verdict
 
 
 def test_distances_are_by_the_occupancy_of_the_answer(answer: Posterior) -> None:

@@ -9,12 +9,11 @@ import pytest
 import polinfer
 from polinfer.annealing import AnnealingRun, TemperedConfig, anneal, effort, run
 from polinfer.annealing import branches as branches_module
-from polinfer.annealing import parting as parting_module
 from polinfer.annealing.branches import Branch, Cut, branch_config, branch_problem, merge, split_branch, weigh
 from polinfer.annealing.enumerate import list_classes
-from polinfer.annealing.parting import Parting, find_parting, missed_way
+from polinfer.annealing.parting import Parting, came_elsewhere, find_parting
 from polinfer.annealing.parts import listed_posterior
-from polinfer.annealing.run import ways_part
+from polinfer.annealing.run import states_where_ways_part
 from polinfer.core.errors import PolinferError
 from polinfer.exact.enumeration import policy_posterior
 from polinfer.problems.tabular.table import TabularMDP
@@ -46,12 +45,8 @@ def parting_of(annealing: AnnealingRun) -> Parting:
 @pytest.fixture
 def forced(monkeypatch):
     """Every part is split, once, where its ways part."""
-
-    def always(annealer, state):
-        del state
-        return None if annealer.around_known else find_parting(annealer.ensemble, annealer.known)
-
-    monkeypatch.setattr(run, "missed_way", always)
+    monkeypatch.setattr(run, "came_elsewhere", lambda *_: True)
+    monkeypatch.setattr(run, "WORTH_SPLITTING", 2.0)
     monkeypatch.setattr(effort, "_CHEAP", 1)  # as few moves as are precise
 
 
@@ -63,7 +58,7 @@ def test_exact_branches_make_the_exact_posterior(slot, taken):
     annealing = AnnealingRun(table, SETTINGS)
     problem, count = annealing.problems[0], 600
     whole = Branch(problem.prior, 0.0, np.zeros((problem.size, 0), np.int16))
-    parting = Parting(slot, np.array(taken), np.zeros((problem.size, 0), np.int16))
+    parting = Parting(slot, np.array(taken), whole.known, np.zeros(problem.size, bool))
     branches = split_branch(problem, whole, parting)
     assert np.logaddexp.reduce([branch.log_share for branch in branches]) == pytest.approx(0.0, abs=1e-12)
     posteriors = []
@@ -89,7 +84,9 @@ def test_errors_of_evidence_are_errors_of_shares(monkeypatch):
     monkeypatch.setattr(branches_module, "sampled_reach", lambda problem, policy, visits: problem.prior)
     problem = AnnealingRun(loop(), SETTINGS).problems[0]
     whole = Branch(problem.prior, 0.0, np.zeros((problem.size, 0), np.int16))
-    branches = split_branch(problem, whole, Parting(0, np.array([0]), whole.known))
+    branches = split_branch(
+        problem, whole, Parting(0, np.array([0]), whole.known, np.zeros(problem.size, bool))
+    )
     exact = [
         listed_posterior(own, list_classes(own, 10_000, 0), 1.0, 60, 5)
         for own in (branch_problem(problem, branch) for branch in branches)
@@ -164,17 +161,15 @@ def test_a_split_run_can_be_asked_at_any_moment(forced):
     assert abs(point.log_evidence - truth) < 5 * point.log_evidence_stderr
 
 
-def test_a_run_may_always_or_never_split(monkeypatch):
-    monkeypatch.setattr(effort, "_CHEAP", 1)
+def test_a_run_may_always_or_never_split(forced):
     known = replace(SETTINGS, start="known", policies=8, rounds=1)
-    assert ways_part(ring(), known)
-    assert not ways_part(lock(8), known)
+    start = int(np.argmax(ring().initial))
+    assert states_where_ways_part(ring(), known).tolist() == [start]
+    assert not len(states_where_ways_part(lock(8), known))
+    assert not len(states_where_ways_part(ring(), replace(known, enumerate_up_to=100_000)))
     always = AnnealingRun(ring(), replace(known, split="always"), seed=1)
     always.step()
     assert always.cut is not None
-    monkeypatch.setattr(
-        run, "missed_way", lambda annealer, state: find_parting(annealer.ensemble, annealer.known)
-    )
     for settings, splits in ((SETTINGS, True), (replace(SETTINGS, split="never"), False), (known, False)):
         annealing = AnnealingRun(ring(), replace(settings, policies=8, tolerance=0.5), seed=1)
         while annealing.cut is None and not annealing.finished:
@@ -206,20 +201,24 @@ class Found(NamedTuple):
     ("right", "ahead", "split"),
     [(0.5, 0.0, False), (0.5, 0.5, True), (0.9, 0.0, True), (0.9, -2.0, False), (0.55, -0.5, False)],
 )
-def test_a_scout_that_comes_elsewhere_splits(monkeypatch, right, ahead, split):
-    annealing = AnnealingRun(ring(), SETTINGS, seed=1)
-    annealer = annealing._anneal(0, 0, None)
-    slot = parting_of(annealing).slot
-    policy, error = annealer.problem.prior.copy(), np.full(annealer.problem.prior.shape, 0.005)
+def test_a_scout_that_comes_elsewhere_splits(right, ahead, split):
+    policy, error = np.full((3, 4), 0.25), np.full((3, 4), 0.005)
 
-    def saying(share: float, log_evidence: float) -> Found:
+    def saying(share: float, log_evidence: float, of: int) -> Found:
         own = policy.copy()
-        own[slot] = share, 1 - share, 0, 0
+        own[of] = share, 1 - share, 0, 0
         return Found(log_evidence, 0.05, own, error)
 
-    monkeypatch.setattr(annealer, "estimate", lambda state: saying(0.5, -10.0))
-    monkeypatch.setattr(parting_module, "_scout", lambda annealer: saying(right, -10.0 + ahead))
-    assert (missed_way(annealer, annealer.init()) is not None) is split
+    # Ways part in states 0 and 2; what happens in state 1 is of no matter.
+    anywhere = np.array([True, False, True])
+    parting = Parting(0, np.array([0, 1]), np.zeros((3, 0), np.int16), anywhere)
+    for slot in (0, 2):
+        found = saying(right, -10.0 + ahead, slot), saying(0.5, -10.0, slot), parting
+        assert came_elsewhere(*found) is split
+    unsure = saying(0.5, -10.0, 0)._replace(policy_stderr=np.full((3, 4), 0.06))
+    assert came_elsewhere(unsure, saying(0.5, -10.0, 0), parting)
+    if not ahead:
+        assert not came_elsewhere(saying(right, -10.0, 1), saying(0.5, -10.0, 1), parting)
 
 
 def test_a_light_branch_needs_not_be_precise():

@@ -23,10 +23,10 @@ from polinfer.analysis.judgement import (
 )
 from polinfer.annealing import TemperedConfig, anneal
 from polinfer.annealing.config import Start
-from polinfer.annealing.run import ways_part
+from polinfer.annealing.run import states_where_ways_part
 from polinfer.core.progress import Progress, Report, current_progress
 from polinfer.core.stopping import stopping
-from polinfer.exact.solution import PolicyPosterior
+from polinfer.exact.solution import Floats, PolicyPosterior
 from polinfer.methods import infer
 from polinfer.posterior.diagnostics import Diagnostic, Severity
 from polinfer.posterior.posterior import Posterior
@@ -78,9 +78,10 @@ def _by_another_start(
         own = replace(short, start=start, islands=config.islands if start == "known" else short.islands)
         check = _compare(posterior, table, own, seed + 7_001)
         leans = start == "known" and check.distance > TRUSTED and check.ahead <= check.margin
-        if leans and ways_part(table, own):
-            # A start around several ways may lean to one of them; one around each way alone cannot.
-            check = _compare(posterior, table, replace(own, split="always"), seed + 8_001)
+        if leans and _differs_where_ways_part(posterior, table, own, check):
+            # A start around several ways may lean to one of them.  Ask each of them apart.
+            apart = _compare(posterior, table, replace(own, split="always"), seed + 8_001)
+            check = apart if apart.ahead >= -_SHORT else check
         ahead, distance = check.ahead, check.distance
         if ahead > check.margin:
             return Judgement(
@@ -140,6 +141,15 @@ class _Check(NamedTuple):
     ahead: float  # nats of evidence that it found more
     margin: float  # that errors explain
     distance: float
+    policy: Floats  # [S, A]
+
+
+def _differs_where_ways_part(
+    posterior: Posterior, table: TabularMDP, config: TemperedConfig, check: _Check
+) -> bool:
+    states = states_where_ways_part(table, config)
+    apart = np.abs(check.policy - policy_of(posterior))[states].sum(axis=1) / 2
+    return bool((apart > TRUSTED).any())
 
 
 def _compare(posterior: Posterior, table: TabularMDP, config: TemperedConfig, seed: int) -> _Check:
@@ -150,7 +160,8 @@ def _compare(posterior: Posterior, table: TabularMDP, config: TemperedConfig, se
     assert check.policies is not None
     noise = float(np.hypot(check.policies.log_evidence_stderr, whole.log_evidence_stderr))
     ahead = check.policies.log_evidence - whole.log_evidence
-    return _Check(ahead, 4 * noise + _APART, distance_to(posterior, policy_of(check)))
+    policy = policy_of(check)
+    return _Check(ahead, 4 * noise + _APART, distance_to(posterior, policy), policy)
 
 
 def _by_the_way_back(whole: PolicyPosterior) -> Judgement | None:

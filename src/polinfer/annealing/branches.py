@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polinfer.annealing.config import TemperedConfig
+from polinfer.annealing.detours import greedy_stages
 from polinfer.annealing.parting import Parting
 from polinfer.annealing.parts import REACHED_BY, PartPosterior, sampled_reach, systematic
-from polinfer.annealing.problem import Problem, transition_matrix
+from polinfer.annealing.problem import Problem
 from polinfer.annealing.rounds import Estimate
 from polinfer.exact.solution import Floats
 
@@ -71,10 +72,15 @@ def _narrowed(problem: Problem, branch: Branch, parting: Parting, group: NDArray
     prior = branch.prior.copy()
     prior[parting.slot] = row / share
     narrowed = Branch(prior, branch.log_share + float(np.log(share)), branch.known, branch.weight)
-    legal = np.take_along_axis(prior, parting.ways.astype(np.int64), axis=1) > 0
-    own = parting.ways[:, legal.all(axis=0)]
-    greedy = greedy_policies(branch_problem(problem, narrowed))
-    return narrowed._replace(known=np.unique(np.concatenate([own, greedy], axis=1), axis=1))
+    good = np.concatenate([parting.ways, branch.known], axis=1)
+    legal = np.take_along_axis(prior, good.astype(np.int64), axis=1) > 0
+    greedy = greedy_stages(branch_problem(problem, narrowed), (prior == 0)[:, :, None])[:, :, 0].T
+    return narrowed._replace(known=np.unique(np.hstack([good[:, legal.all(axis=0)], greedy]), axis=1))
+
+
+def has_room(cut: Cut, parting: Parting) -> bool:
+    """Return whether the first open branch may be split, too."""
+    return len(cut.open) + len(cut.log_shares) + len(parting.taken) <= MOST_BRANCHES
 
 
 def weigh(branch: Branch, found: Estimate, cut: Cut) -> Branch:
@@ -94,21 +100,6 @@ def branch_config(config: TemperedConfig, branch: Branch) -> TemperedConfig:
     # The shares of branches are made of log Z, so its error is one of marginals, too.
     evidence = min(config.evidence_tolerance, _TO_SHARES * config.tolerance)
     return replace(config, tolerance=share * config.tolerance, evidence_tolerance=share * evidence)
-
-
-def greedy_policies(problem: Problem) -> NDArray[np.int16]:
-    """Return what is best with some steps to go, ``[N, K]``, for a few numbers of steps."""
-    size, actions = problem.gain.shape
-    matrix, value, found = transition_matrix(problem), np.zeros(size), []
-    horizon = problem.horizon
-    stages = {horizon, max(horizon // 2, 1), max(horizon // 8, 1)}
-    for left in range(1, horizon + 1):
-        worth = problem.gain + (matrix @ value).reshape(size, actions)
-        worth[~problem.legal] = -np.inf
-        value = worth.max(axis=1)
-        if left in stages:
-            found.append(worth.argmax(axis=1).astype(np.int16))
-    return np.stack(found, axis=1)
 
 
 def merge(

@@ -135,7 +135,6 @@ def forbid_each(problem: Problem, base: Way) -> tuple[NDArray[np.int64], NDArray
     Choices come first where the policy comes most often, as many as are affordable; for each of them there
     are greedy policies of `K` stages.
     """
-    size, actions = problem.gain.shape
     slots = np.flatnonzero((base.visits > 0) & ((~base.forbidden).sum(axis=1) > 1))
     step = max(int(np.count_nonzero(problem.probability)), 1) * problem.horizon
     most = min(_MOST_CHOICES, _WORK // step)
@@ -143,7 +142,13 @@ def forbid_each(problem: Problem, base: Way) -> tuple[NDArray[np.int64], NDArray
     number = np.arange(len(slots))
     forbidden = np.repeat(base.forbidden[:, :, None], len(slots), axis=2)
     forbidden[slots, base.policy[slots], number] = True
-    matrix, value, found = transition_matrix(problem), np.zeros((size, len(slots))), []
+    return slots, greedy_stages(problem, forbidden)
+
+
+def greedy_stages(problem: Problem, forbidden: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Return what is best with some steps to go, ``[K, N, D]``, where actions ``[N, A, D]`` are forbidden."""
+    size, actions, number = forbidden.shape
+    matrix, value, found = transition_matrix(problem), np.zeros((size, number)), []
     stages = {problem.horizon, max(problem.horizon // 2, 1), max(problem.horizon // 8, 1)}
     for left in range(1, problem.horizon + 1):
         worth = problem.gain[:, :, None] + (matrix @ value).reshape(size, actions, -1)
@@ -151,7 +156,7 @@ def forbid_each(problem: Problem, base: Way) -> tuple[NDArray[np.int64], NDArray
         value = worth.max(axis=1)
         if left in stages:
             found.append(worth.argmax(axis=1).astype(np.int16))
-    return slots, np.stack(found)
+    return np.stack(found)
 
 
 def _surely(log_weight: Floats) -> float:

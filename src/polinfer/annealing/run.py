@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from polinfer.annealing.annealer import Annealer
 from polinfer.annealing.arrays import pack, unpack
 from polinfer.annealing.branches import (
-    MOST_BRANCHES,
     WORTH_SPLITTING,
     Branch,
     Cut,
     branch_config,
     branch_problem,
+    has_room,
     merge,
     split_branch,
     weigh,
@@ -33,7 +33,7 @@ from polinfer.annealing.closed_form import closed_form
 from polinfer.annealing.config import TemperedConfig, check_scales
 from polinfer.annealing.decompose import split
 from polinfer.annealing.enumerate import BATCH, Listed, list_classes, list_together
-from polinfer.annealing.parting import Parting, find_parting, missed_way
+from polinfer.annealing.parting import Parting, came_elsewhere, find_parting, scout_of
 from polinfer.annealing.parts import PartPosterior, annealed_posterior, join, listed_posterior
 from polinfer.annealing.path import AnnealedPath
 from polinfer.annealing.problem import arrange, reduce_table
@@ -95,6 +95,8 @@ class AnnealingRun:
         self.population: Population | None = None  # of the same part at the scale before
         self._listed: tuple[int, Listed | None] = (-1, None)
         self._annealer: tuple[tuple[int, int, int, float], Annealer] | None = None
+        self._parted: tuple[tuple[int, int, int, float], Parting | None, Annealer] | None = None
+        self.scout: State | None = None  # of a round that looks for what was missed
         self.cut: Cut | None = None  # where the part that is being annealed was split
 
     @property
@@ -153,22 +155,26 @@ class AnnealingRun:
         annealer = self._anneal(part, place, None)
         parting = None
         if self.state is None and not place and self.config.split == "always":
-            parting = find_parting(annealer.ensemble, annealer.known)
-        if parting is None:
-            found = self._advance(annealer, self.done, place, own_seed, hurry)
-            if found is not None:
-                self.done.append(found)
-            if hurry or self.state is None or not self._piloted(annealer, place):
+            parting = self._parting(annealer)
+        elif self.scout is not None and not hurry:
+            parting = self._look_around(annealer)
+            if parting is None:
                 return
-            parting = self._missed(annealer, self.state)
         if parting is not None:
             whole = Branch(annealer.problem.prior, 0.0, annealer.known)
             self.cut, self.state = Cut(tuple(split_branch(annealer.problem, whole, parting)), (), ()), None
+            return
+        found = self._advance(annealer, self.done, place, own_seed, hurry)
+        if found is not None:
+            self.done.append(found)
+        elif self._piloted(annealer, place):
+            self._send_scout(annealer)
 
     def _advance(
         self, annealer: Annealer, before: Sequence[PartPosterior], place: int, own_seed: int, hurry: bool
     ) -> PartPosterior | None:
         """Take a step of what is being annealed, and return its posterior where that was the last one."""
+        self.scout = None  # who is in a hurry does not wait for one
         population = self.population if place else None
         if self.state is None:
             self.state = annealer.init() if population is None else annealer.take_over(population)
@@ -188,30 +194,60 @@ class AnnealingRun:
         ended = state is not None and not state.inverse and len(state.round_steps) == annealer.pilots
         return ended and not place
 
-    def _missed(self, annealer: Annealer, state: State) -> Parting | None:
-        """Return where ways part of which pilot rounds missed one; asked of those from soft values only."""
+    def _parting(self, annealer: Annealer) -> Parting | None:
+        """Return where ways part; not asked where moves take long."""
+        number = self._number
+        if self._parted is None or self._parted[0] != number:
+            long = annealer.effort.long
+            found = None if long else find_parting(annealer.ensemble, annealer.known)
+            self._parted = (number, found, scout_of(annealer))
+        return self._parted[1]
+
+    def _send_scout(self, annealer: Annealer) -> None:
+        """Begin to look for ways that pilot rounds from soft values missed, if there are any near ones."""
         asked = self.config.split == "auto" and self.config.start == "soft"
-        return missed_way(annealer, state) if asked else None
+        if asked and self._parting(annealer) is not None:
+            assert self._parted is not None
+            self.scout = self._parted[2].init()
+
+    def _look_around(self, annealer: Annealer) -> Parting | None:
+        """Take a step of the scout; return where to split, if it came elsewhere."""
+        parting = self._parting(annealer)
+        assert self.scout is not None
+        assert self.state is not None
+        assert parting is not None
+        assert self._parted is not None
+        scout = self._parted[2]
+        self.scout = scout.step(self.scout)
+        if not len(self.scout.round_steps) and not self.scout.finished:
+            return None
+        found, so_far, self.scout = scout.estimate(self.scout), annealer.estimate(self.state), None
+        assert found is not None
+        assert so_far is not None
+        return parting if came_elsewhere(found, so_far, parting) else None
 
     def _step_branch(self, part: int, cut: Cut, hurry: bool) -> None:
         """Do some more of a part that was split; merge its branches after the last one."""
         scales, own_seed = len(self.scales), self.seed + 7919 * part
         place, branch = len(cut.found) % scales, cut.open[0]
         annealer = self._anneal(part, place, cut)
+        if self.scout is not None and not hurry:
+            parting = self._look_around(annealer)
+            if parting is not None:
+                branches = split_branch(annealer.problem, branch, parting)
+                self.cut, self.state = cut._replace(open=(*branches, *cut.open[1:])), None
+            return
         found = self._advance(annealer, cut.found, place, own_seed + 1 + len(cut.found), hurry)
-        if not hurry and self._piloted(annealer, place):
+        if found is None and self._piloted(annealer, place):
             assert self.state is not None
             so_far = annealer.estimate(self.state)
             assert so_far is not None
             branch = weigh(branch, so_far, cut)
-            room = len(cut.open) + len(cut.log_shares) < MOST_BRANCHES
-            worth = room and branch.weight >= WORTH_SPLITTING
-            parting = self._missed(annealer, self.state) if worth else None
-            if parting is None:
-                self.cut = cut._replace(open=(branch, *cut.open[1:]))
-            else:
-                branches = split_branch(annealer.problem, branch, parting)
-                self.cut, self.state = cut._replace(open=(*branches, *cut.open[1:])), None
+            self.cut = cut._replace(open=(branch, *cut.open[1:]))
+            annealer = self._anneal(part, place, self.cut)
+            parting = self._parting(annealer) if branch.weight >= WORTH_SPLITTING else None
+            if parting is not None and has_room(cut, parting):
+                self._send_scout(annealer)
         if found is None:
             return
         cut = cut._replace(found=(*cut.found, found))
@@ -259,6 +295,12 @@ class AnnealingRun:
             self._annealer = (number, annealer)
         return self._annealer[1]
 
+    @property
+    def _number(self) -> tuple[int, int, int, float]:
+        """What is being annealed now."""
+        assert self._annealer is not None
+        return self._annealer[0]
+
     @cached_property
     def _good(self) -> NDArray[np.int64]:
         """Policies ``[K, S]`` that optimisation finds."""
@@ -269,11 +311,11 @@ class AnnealingRun:
 
         What was not begun is annealed in one step.
         """
-        before = (list(self.done), self.state, self.population, self._annealer, self.cut)
+        before = (list(self.done), self.state, self.population, self._annealer, self.cut, self.scout)
         while not self.finished:
             self.step(hurry=True)
         found = self.result()
-        self.done, self.state, self.population, self._annealer, self.cut = before
+        self.done, self.state, self.population, self._annealer, self.cut, self.scout = before
         return found
 
     def result(self) -> AnnealedPath:
@@ -301,6 +343,8 @@ class AnnealingRun:
             arrays |= pack(f"part{number}", part)
         if self.state is not None:
             arrays |= pack("state", self.state)
+        if self.scout is not None:
+            arrays |= pack("scout", self.scout)
         if self.population is not None and len(self.scales) > 1:
             arrays |= pack("population", self.population)
         if self.cut is not None:
@@ -317,6 +361,8 @@ class AnnealingRun:
         self.done = [unpack(f"part{number}", PartPosterior, arrays) for number in range(count)]
         running = any(name.startswith("state.") for name in arrays)
         self.state = unpack("state", State, arrays) if running else None
+        scouting = any(name.startswith("scout.") for name in arrays)
+        self.scout = unpack("scout", State, arrays) if scouting else None
         kept = any(name.startswith("population.") for name in arrays)
         self.population = unpack("population", Population, arrays) if kept else None
         self.cut = None
@@ -330,16 +376,19 @@ class AnnealingRun:
             self.cut = Cut(listed("open", Branch), shares, listed("found", PartPosterior))
 
 
-def ways_part(table: TabularMDP, config: TemperedConfig) -> bool:
-    """Return whether ``split="always"`` would split a problem, and takes not too long for a check."""
+def states_where_ways_part(table: TabularMDP, config: TemperedConfig) -> NDArray[np.int64]:
+    """Return the states at which ``split="always"`` splits a problem, one for each part that it splits."""
     run = AnnealingRun(table, config)
-    for part in range(len(run.problems)):
-        if run.config.enumerate_up_to and run._list(part) is not None:
+    states = []
+    for part, problem in enumerate(run.problems):
+        if run.config.enumerate_up_to and (
+            closed_form(problem, 1.0, run.config.islands, 0) is not None or run._list(part) is not None
+        ):
             continue
-        annealer = run._anneal(part, 0, None)
-        if not annealer.effort.long and find_parting(annealer.ensemble, annealer.known) is not None:
-            return True
-    return False
+        parting = run._parting(run._anneal(part, 0, None))
+        if parting is not None:
+            states.append(problem.state[parting.slot])
+    return np.array(states, np.int64)
 
 
 def anneal(
