@@ -21,7 +21,7 @@ from polinfer.annealing.ensemble import Ensemble
 from polinfer.annealing.rounds import Estimate
 
 _NEAR = 5.0  # nats that a way may earn less than the best policy
-_MET = 0.5  # probability with which both ways come to the state where they part, at least
+_MET = 0.5  # visits, up to one, that both ways pay to the state where they part, at least
 _MOST_WAYS = 4
 _MOVED = 0.05  # by which shares of actions differ besides noise, or are unsure
 _MORE = 0.2  # nats of evidence that a scout finds besides noise

@@ -95,7 +95,7 @@ class AnnealingRun:
         self.population: Population | None = None  # of the same part at the scale before
         self._listed: tuple[int, Listed | None] = (-1, None)
         self._annealer: tuple[tuple[int, int, int, float], Annealer] | None = None
-        self._parted: tuple[tuple[int, int, int, float], Parting | None, Annealer] | None = None
+        self._parted: tuple[tuple[int, int, int, float], Parting | None, Annealer | None] | None = None
         self.scout: State | None = None  # of a round that looks for what was missed
         self.cut: Cut | None = None  # where the part that is being annealed was split
 
@@ -200,14 +200,16 @@ class AnnealingRun:
         if self._parted is None or self._parted[0] != number:
             long = annealer.effort.long
             found = None if long else find_parting(annealer.ensemble, annealer.known)
-            self._parted = (number, found, scout_of(annealer))
+            self._parted = (number, found, None if found is None else scout_of(annealer))
         return self._parted[1]
 
     def _send_scout(self, annealer: Annealer) -> None:
         """Begin to look for ways that pilot rounds from soft values missed, if there are any near ones."""
         asked = self.config.split == "auto" and self.config.start == "soft"
-        if asked and self._parting(annealer) is not None:
+        parting = self._parting(annealer) if asked else None
+        if parting is not None and (self.cut is None or has_room(self.cut, parting)):
             assert self._parted is not None
+            assert self._parted[2] is not None
             self.scout = self._parted[2].init()
 
     def _look_around(self, annealer: Annealer) -> Parting | None:
@@ -218,6 +220,7 @@ class AnnealingRun:
         assert parting is not None
         assert self._parted is not None
         scout = self._parted[2]
+        assert scout is not None
         self.scout = scout.step(self.scout)
         if not len(self.scout.round_steps) and not self.scout.finished:
             return None
@@ -244,10 +247,8 @@ class AnnealingRun:
             assert so_far is not None
             branch = weigh(branch, so_far, cut)
             self.cut = cut._replace(open=(branch, *cut.open[1:]))
-            annealer = self._anneal(part, place, self.cut)
-            parting = self._parting(annealer) if branch.weight >= WORTH_SPLITTING else None
-            if parting is not None and has_room(cut, parting):
-                self._send_scout(annealer)
+            if branch.weight >= WORTH_SPLITTING:
+                self._send_scout(self._anneal(part, place, self.cut))
         if found is None:
             return
         cut = cut._replace(found=(*cut.found, found))
